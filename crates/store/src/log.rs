@@ -6,12 +6,13 @@
 //!                   (evacuation.rs: blocks to keep are copied to an open segment)
 //! ```
 //!
-//! To append a block, a worker makes one atomic addition to the tail of the open segment (a block
-//! in a hole is not appended: `worker/holes.rs`). All other steps happen once per segment, under
-//! the lock of the segment lists: without system calls, and with no lock under it but that of the
-//! worker slots (`epochs.rs`). A *stripe* is a group of workers that share open segments. The
-//! *parts* are the two queues of S3-FIFO: small for new items, main for those requested again
-//! (`evacuation.rs`).
+//! To append a block, a worker makes one atomic addition to the tail of the open segment. All other
+//! steps happen once per segment, under the lock of the segment lists. They make no system calls.
+//! While a worker holds this lock, it takes no other lock than that of the worker slots
+//! (`epochs.rs`). A block may also be written into a *hole*, the space of an overwritten or deleted
+//! item (`worker/holes.rs`), instead of being appended. A *stripe* is a group of workers that share
+//! open segments. The *parts* are the two queues of S3-FIFO: small for new items, main for those
+//! requested again (`evacuation.rs`). An *expiry class* is a range of times to live (`class_of`).
 
 mod allocation;
 mod content;
@@ -67,23 +68,24 @@ pub(crate) struct Log {
     /// Number of segments that may be resident under the memory limit.
     segment_limit: AtomicU32,
     /// Number of segments that may be resident in addition to `segment_limit`. When the limit is
-    /// lowered, more segments than the new limit may have content. Writers evacuate the excess step
-    /// by step, so that no writer has to wait until all of it is evacuated.
+    /// lowered, more segments may have content than the new limit allows. Writers evacuate the
+    /// excess step by step, so that no writer has to wait until all of it is evacuated.
     over_limit: AtomicU32,
-    /// Number of segments that are free, or will become free without evacuation or a dropped pin,
-    /// as long as no more than `segment_limit` segments may be resident.
+    /// Number of segments that writers can get without further evacuation and without waiting for a
+    /// pin to be dropped, if at most `segment_limit` segments are resident.
     available: AtomicU32,
-    /// As `available`, but as long as `segment_limit + over_limit` segments may be resident.
+    /// As `available`, but if at most `segment_limit + over_limit` segments are resident.
     allocatable: AtomicU32,
     flushes: Flushes,
-    /// Whether pages have to be discarded or populated.
+    /// Whether the maintenance thread may have to discard or populate segments (`log/pages.rs`).
     needs_page_maintenance: AtomicBool,
-    /// The index of the open segment that the next call of `seal_expired` examines, modulo their
-    /// number.
+    /// Number of calls of `seal_expired`. Modulo the length of `open_segments`, it is the index of
+    /// the open segment that the next call examines.
     next_open_segment: AtomicU32,
-    /// The opening number of the segment opened last in each part. It identifies a use of a segment
-    /// (`worker/holes.rs`) and gives its age (`reuse.rs`). It increases by 2; its lowest bit is the
-    /// part.
+    /// For each part, the *opening number* of the segment that was opened last. Each opening of a
+    /// segment in the part increases the number by 2; its lowest bit is the part. The number
+    /// distinguishes a use of a segment from later uses of the same segment (`worker/holes.rs`),
+    /// and gives the age of the segment (`log/reuse.rs`).
     openings: [AtomicU32; 2],
     /// Whether the segment that was most recently selected for evacuation was selected to evict its
     /// items, and not because it has few live bytes.
@@ -144,8 +146,8 @@ impl Log {
     }
 
     /// Invalidates all items that were written before second `at_s`, once that second has come. If
-    /// it is not in the future, invalidates all present items immediately. Replaces a delayed flush
-    /// that is not due yet.
+    /// `at_s` is not in the future, invalidates all present items immediately. Replaces a delayed
+    /// flush that is not due yet.
     pub(crate) fn flush(&self, at_s: u32, now_s: u32) {
         self.flushes.flush(at_s, now_s);
     }
@@ -154,12 +156,13 @@ impl Log {
     /// writers evacuate.
     pub(crate) fn reserve(&self) -> u32 {
         let fraction = self.segment_limit.load(Ordering::Relaxed) / RESERVE_PART;
-        // Workers of several stripes may be evacuating a segment each, which is not free before its
-        // evacuation ends. One such segment is part of `RESERVE_MIN`.
+        // One worker of each stripe may be evacuating a segment, which becomes free only at the end
+        // of the evacuation. `RESERVE_MIN` includes one such segment.
         fraction + RESERVE_MIN + fraction.min(self.stripes as u32 - 1)
     }
 
-    /// Returns [`Log::available`].
+    /// Returns the number of segments that writers can get without further evacuation (see the
+    /// field).
     #[inline]
     pub(crate) fn available(&self) -> u32 {
         self.available.load(Ordering::Relaxed)
@@ -192,7 +195,8 @@ impl Log {
             // `reclaim_retired` lowers this to the number that is needed (`update_over_limit`).
             self.over_limit.store(self.heap.count(), Ordering::Relaxed);
             self.reclaim_retired(&mut lists);
-            // Some segments may have to be discarded, or more of them may be populated.
+            // A lower limit may require segments to be discarded, and a higher one may allow more
+            // to be populated.
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
     }
@@ -237,11 +241,11 @@ impl Log {
         target: &AllocTarget,
     ) -> Option<(Allocation, usize)> {
         debug_assert!(len_max <= self.heap.block_max());
-        let open_segment = &self.open_segments[self.open_segment(target)].0;
+        let open_segment = &self.open_segments[self.open_segment_index(target)].0;
         let size = self.heap.segment_size();
         loop {
-            // Acquire: pairs with the release in `replace_open_segment`. The segment's metadata are
-            // visible.
+            // Acquire: pairs with the release in `replace_open_segment`, so the segment's metadata
+            // are visible.
             let number = open_segment.load(Ordering::Acquire);
             // A segment opened before a flush is not used, because new items in it would count as
             // flushed.
@@ -264,7 +268,8 @@ impl Log {
                 // Blocks are aligned to four bytes.
                 len_max.min(space_left & !3)
             } else {
-                // More than is left, so that the allocation fails and the segment is replaced.
+                // `len_max` is more than the space left, so the allocation fails and the segment is
+                // replaced.
                 len_max
             };
             match segment.allocate(len as u32, size) {
@@ -294,8 +299,9 @@ impl Log {
         }
     }
 
-    /// Returns the index in `open_segments` for a block.
-    fn open_segment(&self, target: &AllocTarget) -> usize {
+    /// Returns the index in `open_segments` of the segment for a block with the properties in
+    /// `target`.
+    fn open_segment_index(&self, target: &AllocTarget) -> usize {
         let class = self.class(target.expiry, target.now_s);
         ((target.stripe % self.stripes) * 2 + target.part as usize) * self.classes + class
     }
@@ -475,8 +481,9 @@ impl Log {
         self.can_allocate(&lists, false)
     }
 
-    /// Returns true if a segment is free for a new block, or will be without further evacuation, as
-    /// soon as other workers have been quiescent or a discarded segment has been populated.
+    /// Returns true if a segment is free for a new block or is *pending*. A pending segment becomes
+    /// free without further evacuation, as soon as other workers have been quiescent or the
+    /// maintenance thread has populated the segment.
     pub(crate) fn has_free_or_pending_segment(&self) -> bool {
         self.is_free_or_pending(false)
     }
@@ -487,8 +494,8 @@ impl Log {
         self.is_free_or_pending(true)
     }
 
-    /// Returns true if a segment is free for a new block once no pin and no upload holds evacuated
-    /// segments.
+    /// Returns true if a segment would be free for a new block if no pin and no upload held an
+    /// evacuated segment.
     pub(crate) fn would_be_free_without_pins(&self) -> bool {
         let lists = self.lists();
         (lists.free.len() + lists.held.len()) as u32 + self.resident_headroom(&lists) > COPY_RESERVE
@@ -521,8 +528,8 @@ impl Log {
         }
     }
 
-    /// Retires an evacuated segment, to which no location refers any more. It becomes free when
-    /// readers have finished.
+    /// Retires an evacuated segment, to which no index entry refers any more. The segment becomes
+    /// free once no reader, pin or upload can access it.
     pub(crate) fn retire(&self, number: SegmentNumber) {
         let segment = self.heap.segment(number);
         segment.set_phase(Phase::Retired);
@@ -533,8 +540,8 @@ impl Log {
         self.reclaim_retired(&mut lists);
     }
 
-    /// Ends the evacuation of a segment that is only partly evacuated. The segment is again sealed,
-    /// and is the first in its list.
+    /// Gives up the evacuation of a segment that is only partly evacuated. The segment is sealed
+    /// again, and becomes the first in the list of its part.
     pub(crate) fn abandon(&self, number: SegmentNumber) {
         let segment = self.heap.segment(number);
         let lists = &mut *self.lists();
@@ -562,7 +569,8 @@ pub(crate) fn part_of_opening(opening: u32) -> Part {
 
 /// Returns the expiry class of an item. Items of one class have similar expiry and are stored
 /// together, so that all items of a segment expire at about the same time. The first class is for
-/// items that expire within ten seconds. The bound of each further class is six times as long.
+/// items that expire within ten seconds. The time limit of each further class is six times that of
+/// the class before it. The last class has no limit: it includes items that never expire.
 fn class_of(expiry: Expiry, now_s: u32) -> usize {
     let Some(left_s) = expiry.seconds_left(now_s) else {
         return CLASSES_MAX - 1;

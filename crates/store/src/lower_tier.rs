@@ -1,16 +1,16 @@
 //! The interface of a tier below the store: larger and slower storage, such as a disk, for items
 //! that leave memory by eviction.
 //!
-//! The store appends an item to the tier before it evicts it, and removes the tier's copy whenever
-//! the item changes. A copy is current if the tier's index refers to it. The invariant is:
+//! The store appends an item to the tier before evicting the item, and removes the tier's copy
+//! whenever the item changes. A copy is current if the tier's index refers to it. The invariant is:
 //!
 //! > If a key has a current copy in the tier and an item in memory, both are the same item.
 //!
 //! The store changes an item in memory under the lock of its index shard, which is a set of buckets
 //! that share a lock (`index.rs`). Under the same lock it calls [`publish`](LowerTier::publish) and
-//! [`remove`](LowerTier::remove). Before it restores an item, it checks under that lock that
+//! [`remove`](LowerTier::remove). Before the store restores an item, it checks under that lock that
 //! [`find`](LowerTier::find) still returns the same copy. So no copy becomes current after its item
-//! has changed, and none is restored over a newer item.
+//! has changed, and no copy is restored over a newer item.
 //!
 //! An item that was restored and not changed needs no second copy when it is evicted again.
 
@@ -33,7 +33,7 @@ pub struct TierAddress {
     pub expiry: Expiry,
 }
 
-/// Flags of an item in the meta protocol, apart from the client flags.
+/// Marks of an item in the meta protocol. They are separate from the client flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
     /// The item was invalidated.
@@ -45,7 +45,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The marks in an access word.
+    /// Returns the marks in the access word of an item.
     pub(crate) fn of(access: Access) -> Self {
         Self {
             stale: access.is_stale(),
@@ -68,7 +68,7 @@ pub struct TierItem<'a> {
     pub expiry: Expiry,
     /// The marks.
     pub marks: Marks,
-    /// The item was read since it was written.
+    /// Whether the item was read since it was written.
     pub is_fetched: bool,
     /// Length of the value in bytes.
     pub value_len: usize,
@@ -93,10 +93,11 @@ pub trait LowerTier: fmt::Debug + Send + Sync {
         now_s: u32,
     ) -> Option<TierAddress>;
 
-    /// Makes a copy the current one of its key.
+    /// Makes the copy at `address` the current copy of the key with this hash.
     fn publish(&self, hash: u64, address: TierAddress, generation: u32);
 
-    /// Removes the current copy of a key. Returns whether there was one that had not expired.
+    /// Removes the current copy of a key. Returns true if there was a current copy and it had not
+    /// expired.
     fn remove(&self, hash: u64, generation: u32, now_s: u32) -> bool;
 
     /// Returns the address of the current copy of a key, if it has not expired.

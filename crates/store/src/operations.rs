@@ -1,13 +1,14 @@
-//! What a worker does for requests, one operation a file, and the steps that several share.
+//! What a worker does for requests: one operation in each file, and the steps that several
+//! operations share. `a ──► b` means that `a` uses `b`:
 //!
 //! ```text
 //! restore ────► write ────► rewrite ──► upload ──► insertion ──► placement
 //! walk ───────► read, deletion
 //! ```
 //!
-//! [`mod@read`] finds an item and passes it on; [`mod@write`] puts a value, which was complete
-//! ([`insertion`]) or arrived in parts ([`upload`]), or derives one from the present value
-//! ([`rewrite`]).
+//! [`mod@read`] finds an item and passes it to a closure; [`mod@write`] stores a value that is
+//! complete ([`insertion`]) or has arrived in several parts ([`upload`]), or that is derived from
+//! the present value ([`rewrite`]).
 
 pub(crate) mod decimal;
 pub(crate) mod deletion;

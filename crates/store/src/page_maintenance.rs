@@ -1,5 +1,5 @@
 //! Page maintenance: the system calls that return unused memory to the kernel and populate memory
-//! before its first use. They are made by a thread that serves no requests, so that no worker has
+//! before its first use. A thread that serves no requests makes these calls, so that no worker has
 //! to make them. The thread may share a processor with a worker. That worker waits while a step
 //! runs, so steps are small.
 //!
@@ -14,7 +14,7 @@
 //!
 //! To *repopulate* is to populate a segment that was discarded earlier. No worker uses it until all
 //! its pages are populated. A segment that was never used before may be used at any time, even
-//! before it is populated. Its first user then makes each page resident by touching it.
+//! before it is populated. Then each page becomes resident on its first access.
 
 use crate::heap::SegmentNumber;
 use crate::limits::POPULATE_BYTES;
@@ -41,7 +41,7 @@ pub struct PageMaintenance {
     current: Option<PageOperation>,
 }
 
-/// A segment that is being populated, and how much of it is done.
+/// A segment that is being populated, and the progress.
 #[derive(Debug)]
 struct PageOperation {
     number: SegmentNumber,
@@ -89,8 +89,8 @@ impl PageMaintenance {
             }
             return PageStep::Populated;
         }
-        // The index grows into the memory that follows its buckets. This much of it is populated in
-        // advance.
+        // The index grows into the memory that follows its buckets. This many bytes of that memory
+        // are populated in advance.
         let ahead_bytes = 2 * self.store.log.heap.segment_size() as usize;
         let index = &self.store.index;
         match index.populate(ahead_bytes, POPULATE_BYTES as usize) {
@@ -121,8 +121,8 @@ impl PageMaintenance {
 }
 
 impl Store {
-    /// Runs steps of page maintenance until none is left to do. For the time before the server
-    /// answers requests, because it makes many system calls.
+    /// Runs steps of page maintenance until there is nothing left to do. To be called before the
+    /// server answers requests, because this makes many system calls.
     pub fn run_page_maintenance(self: &Arc<Self>) {
         let mut maintenance = PageMaintenance::new(self);
         while maintenance.step() != PageStep::Nothing {}

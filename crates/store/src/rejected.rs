@@ -8,18 +8,18 @@ pub enum Rejected {
     /// The item is longer than the store accepts.
     #[error("value longer than the store accepts")]
     TooLarge,
-    /// Pins and uploads hold all memory that could be evicted.
+    /// No memory is free, and pins and uploads hold all memory that could be evicted.
     #[error("no memory left that may be evicted")]
     NoMemory,
     /// Pins and unfinished uploads hold as much memory as they may. Try again after a pin or an
-    /// upload was dropped.
+    /// upload has been dropped.
     #[error("too much memory held for slow peers")]
     HoldLimit,
-    /// Memory will become free once another worker that may still use it becomes quiescent, or once
-    /// a pin of it is dropped; or another worker is rewriting an item of the same index shard. The
-    /// operation has waited for that as long as it may. Or the operation depends on the present
-    /// item, which is in the tier only, and has to be [restored](crate::Worker::restore) first. Try
-    /// again soon.
+    /// Try again soon. There are three reasons. Memory is not free before another worker is
+    /// quiescent or a pin is dropped. Or another worker is rewriting an item of the same index
+    /// shard. In both cases the operation has waited as long as it may. Or the operation depends on
+    /// the present item, which is in the tier only and has to be [restored](crate::Worker::restore)
+    /// first.
     #[error("another worker or a pin is in the way for the moment")]
     Deferred,
 }

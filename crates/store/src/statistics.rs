@@ -10,7 +10,8 @@ pub const EVICTED_AGES_S: [u32; 6] = [1, 10, 60, 600, 3_600, 86_400];
 /// The statistics of a store. Counts of events are totals since the store was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// The memory limit of segments, index, ghosts and miniatures together, in bytes.
+    /// The memory limit, in bytes, of segments, index, ghosts (the remembered hashes of evicted
+    /// items) and miniatures (simulations of eviction policies) together.
     pub limit_bytes: u64,
     /// Bytes of the blocks of all present items: headers, keys and values.
     pub bytes_live: u64,
@@ -32,7 +33,8 @@ pub struct Statistics {
     pub bytes_held: u64,
     /// Size of a segment in bytes.
     pub segment_bytes: u64,
-    /// Number of resident segments.
+    /// Number of segments that may have memory: the resident ones, and those whose memory is about
+    /// to be returned to the kernel.
     pub segments: u64,
     /// Maximum number of resident segments.
     pub segments_allowed: u64,
@@ -47,7 +49,8 @@ pub struct Statistics {
     pub evicted: u64,
     /// Number of evicted items that were never read.
     pub evicted_unfetched: u64,
-    /// Number of items evicted from the main part. Most items that were requested again are there.
+    /// Number of items evicted from the main part of the log. Most items that were requested again
+    /// are in that part.
     pub evicted_main: u64,
     /// Number of evicted items by age, which is the time since the item's last request. The first
     /// element counts the ages below the first bound in [`EVICTED_AGES_S`], each further element
@@ -55,7 +58,7 @@ pub struct Statistics {
     pub evicted_ages: [u64; EVICTED_AGES_S.len() + 1],
     /// Number of items unlinked, or replaced by a write, after they expired or were flushed.
     pub expired: u64,
-    /// Number of those that were never read.
+    /// Number of items counted in `expired` that were never read.
     pub expired_unfetched: u64,
     /// Number of items evicted because the index had no free slot.
     pub evicted_index_full: u64,
@@ -65,9 +68,9 @@ pub struct Statistics {
     pub copied_bytes: u64,
     /// Number of new items whose key had a ghost.
     pub ghost_hits: u64,
-    /// Number of blocks written into holes.
+    /// Number of blocks written into holes, the spaces of overwritten or deleted items.
     pub holes_filled: u64,
-    /// Number of evacuated segments.
+    /// Number of evacuated segments. Evacuation copies the blocks to be kept out of a segment.
     pub evacuated: u64,
     /// Number of times a worker waited for a segment.
     pub waits: u64,

@@ -41,7 +41,7 @@ pub struct Store {
     pub(crate) tier: Option<SharedTier>,
     /// Whether workers record evicted items (`worker/evicted.rs`).
     pub(crate) records_evicted: AtomicBool,
-    /// Memory limit of items, index, ghosts and miniatures, in bytes.
+    /// Memory limit of segments, index, ghosts and miniatures together, in bytes.
     limit: AtomicU64,
     counter_sets: Mutex<CounterSets>,
 }
@@ -65,8 +65,8 @@ impl CounterSets {
     }
 
     /// The sum of a counter over all workers, including dropped ones. One worker may subtract live
-    /// bytes that another has added, so its `LiveBytes` may wrap below zero. The wrapping sum is
-    /// correct nevertheless.
+    /// bytes that another worker has added, so the `LiveBytes` of a single worker may wrap below
+    /// zero. The wrapping sum over all workers is correct nevertheless.
     fn sum(&self, counter: Counter) -> u64 {
         self.all()
             .fold(0, |sum, counters| sum.wrapping_add(counters.value(counter)))
@@ -117,7 +117,8 @@ impl Store {
             geometry.index_bytes,
         )
         .map_err(ConfigError::NoSpace)?;
-        // A client may still know the CAS of an item that only the tier has kept.
+        // The tier may contain items of an earlier process, and clients may still know their CAS.
+        // So no new item may get such a CAS.
         index.begin_cas_after(tier.as_ref().map_or(0, |tier| tier.greatest_cas()));
         let heap = Heap::new(geometry.segments, geometry.segment_bits, config.workers)
             .map_err(ConfigError::NoSpace)?;
@@ -148,8 +149,9 @@ impl Store {
     }
 
     /// The number of flushes so far, for a server that stops and keeps the items of this generation
-    /// in the tier. `None` if a delayed flush has not been performed yet: the items must then not
-    /// be kept, because the flush will not be performed any more. No worker may exist any more.
+    /// in the tier. `None` if a delayed flush has not been performed yet. Then the items must not
+    /// be kept, because the flush will not be performed any more. To be called when no worker
+    /// exists any more.
     #[must_use]
     pub fn final_generation(&self) -> Option<u32> {
         self.log.final_flush_count()
@@ -239,15 +241,15 @@ impl Store {
             .set_segment_limit(segment_limit(self.limit(), fixed, size_bits));
     }
 
-    /// Whether a [`PageMaintenance`](crate::PageMaintenance) has new work to do. Resets this to
-    /// false, so the caller that gets true has to run the maintenance.
+    /// Whether a [`PageMaintenance`](crate::PageMaintenance) has new work to do. A call that
+    /// returns true resets this to false, so its caller has to run the maintenance.
     #[must_use]
     pub fn needs_page_maintenance(&self) -> bool {
         self.log.needs_page_maintenance()
     }
 
-    /// Uses small pages from now on, for memory that is not resident yet. For a machine on which
-    /// populating a huge page takes too long. Makes a system call.
+    /// Uses small pages from now on, for memory that is not resident yet. Useful on a machine on
+    /// which populating a huge page takes too long. Makes a system call.
     pub fn disable_huge_pages(&self) {
         if self.log.heap.disable_huge() {
             self.index.disable_huge();
@@ -374,7 +376,7 @@ pub(crate) struct Geometry {
     pub(crate) index_bytes: usize,
     /// Size of the ghosts in bytes.
     pub(crate) ghost_bytes: usize,
-    /// Maximum number of watched keys.
+    /// Maximum number of keys whose requests the miniatures observe.
     pub(crate) miniature_slots: usize,
 }
 
@@ -453,9 +455,10 @@ mod tests {
 
     /// The statistics `bytes_live` and `bytes_occupied` are running sums, which are updated when a
     /// block is linked or unlinked and when a segment is sealed or retired. They must equal the
-    /// sums over all segments.
+    /// sums over all segments. The numbers of items and of evicted items must equal the sums over
+    /// all size classes.
     #[test]
-    fn bytes_live_and_occupied_are_those_of_all_segments() {
+    fn running_sums_equal_the_sums_over_segments_and_size_classes() {
         let config = Config {
             memory_bytes: 8 << 20,
             ..Config::DEFAULT

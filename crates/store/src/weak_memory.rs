@@ -13,10 +13,11 @@
 //!
 //! - A SeqCst fence acquires everything that precedes earlier SeqCst fences. C++11 guarantees less.
 //! - No compare-exchange fails spuriously.
-//! - Loom does not try all orders of two threads' operations on a word. It tries to run a store
-//!   before the last operation on the word so far, and a load before the last store so far. If the
-//!   last operation before a store is a load, loom does not exchange this store with an earlier
-//!   store. [`PreemptionPoint`] works around this limit.
+//! - Loom does not try all orders of two threads' operations on a word. When a thread stores to a
+//!   word, loom also tries to run this store before the most recent operation on the word. When a
+//!   thread loads a word, loom also tries to run this load before the most recent store. So if the
+//!   most recent operation before a store is a load, loom does not exchange the store with an
+//!   earlier store. [`PreemptionPoint`] works around this limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -59,7 +59,8 @@ pub struct Worker {
     pub(crate) counters: Arc<Counters>,
     /// The column of the table of live bytes (`heap/live.rs`) in which this worker counts.
     column: Column,
-    /// The group of workers that write to the same open segments.
+    /// The worker's number. Modulo the number of stripes, it selects the open segments to which the
+    /// worker writes.
     stripe: usize,
     /// Number of reads left until the next one is sampled for `stats hotkeys`.
     pub(crate) reads_until_sample: Cell<u32>,
@@ -142,8 +143,8 @@ impl Worker {
         }
     }
 
-    /// Declares that the thread uses no items any more that it has found before this call. Called
-    /// after each burst.
+    /// Declares that the thread no longer uses any item that it found before this call. To be
+    /// called after each burst of requests.
     pub fn quiescent(&mut self) {
         self.announce_quiescence();
     }
@@ -179,15 +180,16 @@ impl Worker {
     }
 
     /// The number of blocks and index buckets that this worker has visited so far for evacuation,
-    /// index resizing and index insertion. Those of the requested keys are not counted. For tests
-    /// and benchmarks: the increase during an operation is the operation's share of that work.
+    /// index resizing and index insertion. The blocks and buckets of the requested keys are not
+    /// counted. For tests and benchmarks: the increase during an operation is the operation's share
+    /// of that work.
     #[must_use]
     pub fn visits(&self) -> u64 {
         self.counters.value(Counter::Visits)
     }
 
     /// Invalidates all items that were written before second `at_s`, once that second has come. If
-    /// it is not in the future, invalidates all present items immediately.
+    /// `at_s` is not in the future, invalidates all present items immediately.
     pub fn flush(&self, at_s: u32, now_s: u32) {
         self.store.log.flush(at_s, now_s);
     }
@@ -224,7 +226,7 @@ impl Worker {
         }
     }
 
-    /// The target of an allocation for a new block: it selects the open segment.
+    /// Returns the properties of a new block that select its open segment.
     #[inline]
     pub(crate) fn target(&self, part: Part, expiry: Expiry, now_s: u32) -> AllocTarget {
         AllocTarget {

@@ -1,5 +1,6 @@
-//! Computes for the statistics how full the segments are, and how old the oldest is. A worker does
-//! this between two requests, so the cost must not grow with the number of segments.
+//! Computes for the statistics how full the segments are, and how old the oldest segment is. A
+//! worker computes this between two requests, so the cost must not grow with the number of
+//! segments.
 
 use super::segment_list::SegmentList;
 use super::{Log, NONE};
@@ -18,7 +19,8 @@ pub(crate) struct Content {
 
 impl Log {
     /// Returns the content of all segments. Visits only the open segments and the oldest sealed
-    /// segment of each part: `SegmentLists` has a running sum of the bytes in sealed segments.
+    /// segment of each part. The bytes in the other segments are a running sum,
+    /// `SegmentLists::bytes_occupied`.
     pub(crate) fn content(&self) -> Content {
         let size = self.heap.segment_size();
         let lists = self.lists();

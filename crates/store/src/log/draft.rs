@@ -12,7 +12,8 @@ pub(crate) struct Draft<'s> {
 }
 
 impl<'s> Draft<'s> {
-    /// Creates a draft in allocated memory. The hold of the allocation passes to the draft.
+    /// Creates a draft in allocated memory. The draft takes over the allocation's hold on the
+    /// segment.
     #[inline]
     #[expect(
         clippy::needless_pass_by_value,

@@ -1,27 +1,31 @@
 //! The flushes of a store: how many there were, and when the next one is due.
 //!
 //! The number of flushes is the store's *flush generation*. A segment records the generation in
-//! which it was opened, and its items are flushed as soon as the store's generation is another one.
+//! which it was opened, and its items are flushed as soon as the store's generation differs from
+//! it.
 //!
 //! A delayed flush is performed by the first worker that accesses an item, does maintenance or
-//! requests another flush in or after its second.
-//! Both numbers are in one atomic word, so that performing the flush is one step for all workers.
-//! With two words, a worker could clear the due time and be preempted before it counts the flush.
-//! Other workers would meanwhile see neither: they would return flushed items, and store items that
-//! the late flush then invalidates.
+//! requests another flush in the second for which the delayed flush was requested, or later. The
+//! generation and the time of the delayed flush are in one atomic word, so that performing the
+//! flush is one step for all workers. With two words, a worker could clear the due time and be
+//! preempted before it counts the flush. Other workers would meanwhile see neither the delayed
+//! flush nor the new generation. They would return flushed items, and store items that the late
+//! flush then invalidates.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The value of [`last_s`] if no flush is delayed. No second is after it.
+/// The value of [`last_s`] if no flush is delayed. No second is later, so that such a flush never
+/// becomes due.
 const NO_FLUSH: u32 = u32::MAX;
 
 /// The number of flushes of a store in bits 0 to 31, and the last second before a delayed flush is
 /// due in bits 32 to 63.
 ///
-/// The word guards no other memory, so all accesses are `Relaxed`. A load may return an old value.
-/// If a flush is due according to it, the compare-exchange fails and returns the newest value, so
-/// that no flush is counted twice. The value before a flush is performed has the flush due, so a
-/// worker that has seen the flush requested does not miss it.
+/// The word guards no other memory, so all accesses are `Relaxed`. A load may return an old word.
+/// If a flush is due according to an old word, the compare-exchange in [`Flushes::perform`] fails
+/// and returns the newest word, so no flush is counted twice. A worker that has seen a request for
+/// a flush does not miss the flush either: until the word that counts the flush, each newer word
+/// says that the flush is due.
 #[derive(Debug)]
 pub(super) struct Flushes(AtomicU64);
 
@@ -30,7 +34,8 @@ impl Flushes {
         Self(AtomicU64::new(word(NO_FLUSH, 0)))
     }
 
-    /// Returns the number of flushes so far. A delayed flush is counted once it was performed.
+    /// Returns the number of flushes so far. A delayed flush is counted when it is performed, not
+    /// when it is requested.
     #[inline]
     pub(super) fn count(&self) -> u32 {
         count(self.0.load(Ordering::Relaxed))
@@ -51,7 +56,7 @@ impl Flushes {
         self.perform(now_s)
     }
 
-    /// As [`Flushes::perform_due`], after a flush was found to be due.
+    /// As [`Flushes::perform_due`], after a load has found a flush due.
     #[cold]
     fn perform(&self, now_s: u32) -> u32 {
         let perform = |current| {
@@ -69,11 +74,12 @@ impl Flushes {
     }
 
     /// Flushes in second `at_s`, or immediately if it is not in the future. Replaces a delayed
-    /// flush that is still in the future. One that is due already is performed first.
+    /// flush that is still in the future. If the delayed flush is due already, it is performed: the
+    /// count increases by one, also if this flush is immediate.
     pub(super) fn flush(&self, at_s: u32, now_s: u32) {
         let flush = |current| {
             let is_delayed = at_s > now_s;
-            // A delayed flush is after `now_s`, so not in second 0.
+            // If the flush is delayed, `at_s` is greater than `now_s`, so it is not 0.
             let last_s_after = if is_delayed { at_s - 1 } else { NO_FLUSH };
             let is_performed = !is_delayed || last_s(current) < now_s;
             let count_after = count(current).wrapping_add(u32::from(is_performed));
@@ -94,14 +100,17 @@ impl super::Log {
     }
 }
 
+/// Combines the two numbers of [`Flushes`] into its word.
 fn word(last_s: u32, count: u32) -> u64 {
     u64::from(last_s) << 32 | u64::from(count)
 }
 
+/// Returns the last second before the delayed flush is due.
 fn last_s(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
+/// Returns the number of flushes.
 fn count(word: u64) -> u32 {
     word as u32
 }
@@ -121,9 +130,9 @@ mod tests {
         );
     }
 
-    /// A clock whose seconds do not fit 32 bits shows the greatest second.
+    /// A clock whose seconds exceed 32 bits shows the greatest second.
     #[test]
-    fn no_flush_is_performed_in_the_greatest_second_if_none_is_delayed() {
+    fn in_the_greatest_second_only_a_requested_flush_is_performed() {
         let flushes = Flushes::new();
         assert_eq!(flushes.perform_due(u32::MAX), 0);
         flushes.flush(u32::MAX, 1);

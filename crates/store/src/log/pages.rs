@@ -1,19 +1,21 @@
-//! Decides which segments get pages from the kernel, and which return them. Only the maintenance
-//! thread (`page_maintenance.rs`) uses this, so that workers make no system calls for memory.
+//! Decides which segments are *populated* (get pages from the kernel before they are used), and
+//! which are *discarded* (return their pages to the kernel). Only the maintenance thread
+//! (`page_maintenance.rs`) uses this, so that workers make no system calls for memory.
 
 use super::Log;
 use crate::heap::SegmentNumber;
 use crate::sync::atomic::Ordering;
 
 impl Log {
-    /// Returns the number of segments that are resident, or that wait to be discarded.
+    /// Returns the number of segments that may have pages: the resident ones, and those that wait
+    /// to be discarded.
     pub(crate) fn with_pages(&self) -> u32 {
         let lists = self.lists();
         lists.resident + lists.to_discard.len() as u32
     }
 
-    /// Takes an empty segment whose pages are to be returned to the kernel. It has not counted as
-    /// resident since it was selected for that. The caller then calls
+    /// Takes an empty segment whose pages are to be returned to the kernel. The segment stopped
+    /// counting as resident when it was selected for this. The caller then calls
     /// [`Heap::discard`](crate::heap::Heap::discard), without a lock, and [`Log::discarded`].
     pub(crate) fn next_to_discard(&self) -> Option<SegmentNumber> {
         self.lists().to_discard.pop()
@@ -24,8 +26,8 @@ impl Log {
         self.lists().absent.push(number);
     }
 
-    /// Takes a discarded segment if few segments are free and one more may be resident. The caller
-    /// then calls [`Heap::populate`](crate::heap::Heap::populate), without a lock, and
+    /// Takes a discarded segment if few segments are free and one more segment may be resident. The
+    /// caller then calls [`Heap::populate`](crate::heap::Heap::populate), without a lock, and
     /// [`Log::populated`].
     pub(crate) fn next_to_populate(&self) -> Option<SegmentNumber> {
         let mut lists = self.lists();
@@ -50,9 +52,9 @@ impl Log {
         self.reclaim_retired(&mut lists);
     }
 
-    /// Returns a segment that will soon be used for the first time, if its pages were not populated
-    /// yet. The caller then calls [`Heap::populate`](crate::heap::Heap::populate), without a lock.
-    /// The segment is not taken, so a worker may open it before it is populated.
+    /// Returns the next never populated segment, if it will soon be used for the first time. The
+    /// caller then calls [`Heap::populate`](crate::heap::Heap::populate), without a lock. The
+    /// segment is not taken, so a worker may open it before it is populated.
     pub(crate) fn next_fresh(&self) -> Option<SegmentNumber> {
         let mut lists = self.lists();
         let ahead = (2 * self.reserve()).min(self.resident_headroom(&lists));

@@ -1,5 +1,6 @@
-//! Decides whether a block may fill a hole in a segment (`worker/holes.rs`). The segment must have
-//! a similar expiry, and must not be evicted soon.
+//! Decides whether a block may fill a *hole*, the space of an overwritten or deleted item
+//! (`worker/holes.rs`). The hole's segment must have a similar expiry, and must not be evicted
+//! soon.
 
 use super::Log;
 use crate::heap::segment::Segment;
@@ -28,7 +29,7 @@ impl Log {
     }
 
     /// As [`Log::accepts_expiry`], for a segment whose expiry differs from the block's. If this
-    /// were inlined, the compiler would compute it even for equal expiries.
+    /// function were inlined, the compiler would compute the result even for equal expiries.
     #[inline(never)]
     fn accepts_other_expiry(&self, segment: &Segment, target: &AllocTarget) -> bool {
         let (current, new) = (segment.expiry(), target.expiry);

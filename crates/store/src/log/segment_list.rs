@@ -6,7 +6,7 @@ use crate::heap::SegmentNumber;
 /// The segment number that means "no segment".
 const NONE: SegmentNumber = SegmentNumber::MAX;
 
-/// The previous and the next segment of a segment, in the list that contains it.
+/// The neighbours of a segment in the list that contains it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Links {
     prev: SegmentNumber,
@@ -115,6 +115,7 @@ mod tests {
             order.push((segment_list.len(), number));
             segment_list.remove(&mut links, number);
         }
+        // Each pair is the length of the list and the number of its first segment.
         assert_eq!(order, [(3, 4), (2, 0), (1, 2)]);
         assert_eq!(segment_list.len(), 0);
     }

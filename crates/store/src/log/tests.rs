@@ -10,7 +10,7 @@ const TARGET: AllocTarget = AllocTarget {
     is_copy: false,
 };
 
-/// Creates a log of four segments of 8 KiB.
+/// Creates a log of four segments of 8 KiB (2^13 bytes) for one worker.
 fn log() -> Log {
     Log::new(Heap::new(4, 13, 1).unwrap(), Epochs::new(), 4, 1)
 }
@@ -74,16 +74,19 @@ fn the_mean_lifetime_follows_lasting_changes_but_not_a_single_outlier() {
     assert!((55..=60).contains(&log.mean_lifetime_s()));
 }
 
-/// Regression test. The shares were computed from two loads of the limit. Another thread changed
-/// the limit between the loads, and the subtraction of the two values underflowed.
+/// Regression test. The shares of the two parts in the log were computed from two loads of the
+/// segment limit. Another thread changed the limit between the loads, and a subtraction
+/// underflowed.
 #[test]
 fn shares_are_consistent_while_another_thread_changes_the_limit() {
     let heap = Heap::new(1_000, 13, 1).unwrap();
     let log = Log::new(heap, Epochs::new(), 4, 1);
-    let recent = POLICIES
+    let half_small = POLICIES
         .iter()
         .position(|policy| policy.small_thousandths == 500);
-    log.set_eviction_policy(recent.unwrap());
+    log.set_eviction_policy(half_small.unwrap());
+    // Segment 0 is that of a piece, and segment 1 that of the item's head block, which was opened
+    // later. The opening numbers of a part differ by 2.
     for (number, opening) in [(0, 3), (1, 2_001)] {
         log.heap.segment(number).open(Part::Main, 0, 1, opening);
     }
@@ -103,8 +106,8 @@ fn shares_are_consistent_while_another_thread_changes_the_limit() {
             is_done.store(true, Ordering::Relaxed);
         });
         while !is_done.load(Ordering::Relaxed) {
-            // The head's segment was opened 999 openings after the piece's. This is more than half
-            // of the main part's share under both limits.
+            // The head's segment was opened 999 openings after the piece's segment. This is more
+            // than half of the main part's share under both limits.
             assert!(log.head_was_copied_out(entry, victim));
         }
     });

@@ -14,7 +14,7 @@ pub enum Deleted {
     Deleted(Option<ItemSize>),
     /// The key had no item.
     NotFound,
-    /// The item has another CAS than the one to compare.
+    /// The item's CAS differs from the one to compare.
     Exists,
 }
 

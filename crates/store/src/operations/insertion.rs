@@ -58,8 +58,8 @@ impl Value<'_> {
 pub(crate) struct Metadata {
     /// Whether the key has a valid item, neither expired nor flushed, that this one replaces.
     pub(crate) is_overwrite: bool,
-    /// Whether the item that this one replaces was restored from the tier for the same request,
-    /// which then does not count.
+    /// Whether this write is the first request since the replaced item was restored from the tier.
+    /// The item was restored for this request, which therefore does not increase its frequency.
     pub(crate) is_restored: bool,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
@@ -69,8 +69,8 @@ pub(crate) struct Metadata {
 /// Why a write has to be tried again later. Nothing was changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deferral {
-    /// Memory is about to become free, another worker is in the way, or the present item is in the
-    /// tier only: see [`Rejected::Deferred`].
+    /// Memory will become free soon, the present item is in the tier only, or the write has waited
+    /// for another worker too long: see [`Rejected::Deferred`].
     ByMemory,
     /// Another worker is rewriting an item of the same index shard (`operations/rewrite.rs`).
     ByRewrite,
@@ -85,13 +85,13 @@ pub(crate) enum NotInserted {
     Unfit,
     /// Another worker is rewriting an item of the same index shard (`operations/rewrite.rs`).
     Rewriting,
-    /// The write depends on the present item, and that is in the tier only.
+    /// The write depends on the present item, which is in the tier only.
     InTier,
 }
 
 impl Worker {
-    /// Builds the block of an item and links it, unless a condition of `write` prevents it. If the
-    /// block cannot be used, builds another one.
+    /// Builds the block of an item and links it, unless a condition of `write` prevents this. If
+    /// the block cannot be used, builds another one.
     ///
     /// # Errors
     /// See [`Deferral`]. The caller has to try again later.
@@ -121,9 +121,9 @@ impl Worker {
         Ok(Published::NoSpace)
     }
 
-    /// Links the draft of an item, unless a condition of `write` prevents it. `candidate` is a
-    /// probable current item of the key, if the caller has looked one up without the lock. It saves
-    /// a search if its entry is still the same under the lock.
+    /// Links the draft of an item, unless a condition of `write` prevents this. `candidate` is the
+    /// item that the caller has found for the key without the lock, if any. If the index entry of
+    /// the candidate is unchanged under the lock, no second search is needed.
     ///
     /// # Errors
     /// See [`NotInserted`]. Nothing was changed.
@@ -150,7 +150,7 @@ impl Worker {
             let block_ref = self.block_ref(found.entry().location());
             Some(CurrentItem { found, block_ref })
         });
-        // The memory for this write may have been that of the item.
+        // The allocation of memory for this write may have evicted the present item to the tier.
         let misses_item = present.is_none() && write.depends_on_item() && self.restoring.is_none();
         if misses_item && self.find_in_tier(item.hash, now_s).is_some() {
             return Err(NotInserted::InTier);
@@ -214,15 +214,17 @@ impl Worker {
             pieces.for_each(|piece| self.add_live(&piece));
         }
         let is_linked = self.replace_or_link_new(writer, present, new_block, metadata, now_s);
-        // After the item is visible, so that a reader that finds no item in memory still finds the
-        // copy. The reader finds the item when it looks again.
+        // Remove the copy in the tier only now that the new item is visible. Otherwise a reader
+        // could find neither of them. A reader that has found the copy looks for an item in memory
+        // again.
         if self.restoring.is_none() {
             self.remove_from_tier(writer, now_s);
         }
         is_linked
     }
 
-    /// Makes the index refer to a block whose metadata is complete. Returns as [`Worker::link`].
+    /// Makes the index refer to a block whose metadata is complete. Returns the same as
+    /// [`Worker::link`].
     #[inline]
     fn replace_or_link_new(
         &self,
@@ -234,7 +236,7 @@ impl Worker {
     ) -> bool {
         if let Some(CurrentItem { found, block_ref }) = present {
             self.counters.count(Counter::Stored);
-            // The overwrite counts as a request, unless it is the first one since the item was
+            // The overwrite counts as a request, unless it is the one for which the old item was
             // restored. If the old item had expired or was flushed, the new item starts at
             // frequency 0.
             let entry = found.entry();
@@ -255,8 +257,8 @@ impl Worker {
         is_linked
     }
 
-    /// Links the item of a key that is not in the index. If both buckets are full, the store may
-    /// evict another item from the index. Returns false if the index has no free slot.
+    /// Links the item of a key that is not in the index. If both buckets of the key are full, the
+    /// store may evict another item from the index. Returns false if the index has no free slot.
     fn link_new(&self, writer: &Writer<'_>, new_block: &BlockRef<'_>, now_s: u32) -> bool {
         let evicts = self.store.config().evicts;
         let budget = if evicts {
@@ -313,7 +315,8 @@ impl Worker {
         Ok((allocation, fields))
     }
 
-    /// Writes an item into allocated memory. The hold of the allocation passes to the draft.
+    /// Writes an item into allocated memory. The draft takes over the allocation's hold on the
+    /// segment.
     #[inline]
     pub(crate) fn draft(
         &self,
@@ -330,8 +333,8 @@ impl Worker {
                     slot.store(piece.location.units(), Ordering::Relaxed);
                 }
             }
-            // SAFETY: the memory has just been allocated, and no location refers to it. So the
-            // caller has exclusive access.
+            // SAFETY: the memory has just been allocated, and no location refers to it. So this
+            // function has exclusive access.
             Value::Bytes(bytes) => unsafe { block.value_mut() }.copy_from_slice(bytes),
         }
         draft

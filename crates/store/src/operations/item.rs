@@ -1,4 +1,5 @@
-//! The item that a read passes to its closure, and the type of an item's expiry.
+//! The item that a read passes to its closure. The value of a large item is stored in *pieces*,
+//! which are blocks of their own.
 
 use std::cell::RefCell;
 
@@ -20,7 +21,7 @@ pub struct Item<'a> {
     pub cas: u64,
     /// The expiry before this read. (The read may change it.)
     pub expiry: Expiry,
-    /// The second of the last read or write before this one.
+    /// The second of the last read or write before this read.
     pub last_access_s: u32,
     /// Whether the item was read before this read, since it was last written.
     pub fetched: bool,
@@ -37,8 +38,8 @@ pub struct Item<'a> {
     pub(crate) location: Location,
     pub(crate) block: Block<'a>,
     pub(crate) store: &'a Arc<Store>,
-    /// A pin that the read took in advance, for the closure to take. The read changes the item
-    /// before the closure is called, and a later pin could fail.
+    /// A pin that the read took before it changed the item, for the closure to take. Pinning can
+    /// fail, and after the change that would be too late.
     pub(crate) pin: RefCell<Option<Pin>>,
 }
 

@@ -1,5 +1,5 @@
-//! Pins: values that stay valid until their pin is dropped, for example while a slow peer receives
-//! them.
+//! Pins: values that stay valid until their pin is dropped, for example while a slow client
+//! receives them.
 
 use crate::heap::Location;
 use crate::heap::block::{Block, pieces_of};
@@ -19,8 +19,8 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// Pins the value of an item. The caller is a worker that found the block and was not quiescent
-    /// since. Returns `None` if pins and uploads hold as many segments as they may.
+    /// Pins the value of an item. The caller must be a worker that has found the block and has not
+    /// been quiescent since. Returns `None` if pins and uploads hold as many segments as they may.
     pub(crate) fn take(store: &Arc<Store>, location: Location, block: Block<'_>) -> Option<Self> {
         let blocks = blocks_of(location, block);
         let mut segments: Vec<_> = blocks
@@ -34,7 +34,7 @@ impl Pin {
         Some(Self::hold(store, blocks, block.value_len(), credit))
     }
 
-    /// Pins the value of an item as [`Pin::take`] does, but ignores the bound of held segments. For
+    /// Pins the value of an item as [`Pin::take`] does, but ignores the limit on held segments. For
     /// a pin that the worker drops before its operation ends.
     pub(crate) fn take_unbounded(store: &Arc<Store>, location: Location, block: Block<'_>) -> Self {
         Self::hold(
@@ -45,7 +45,8 @@ impl Pin {
         )
     }
 
-    /// Holds the segments of `blocks`. Uses up `credit` for them and returns the rest.
+    /// Holds the segments of `blocks`. Uses up `credit`, the right to hold a number of segments,
+    /// and returns the unused rest of it.
     fn hold(
         store: &Arc<Store>,
         blocks: Box<[Location]>,
@@ -65,7 +66,7 @@ impl Pin {
         }
     }
 
-    /// The slices of the value, in order.
+    /// Returns the slices of the value, in order.
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
         self.blocks.iter().filter_map(|&at| {
             let block = self.block(at);
@@ -83,7 +84,7 @@ impl Pin {
         unsafe { self.store.log.heap.block(location) }
     }
 
-    /// The length of the value in bytes.
+    /// Returns the length of the value in bytes.
     #[must_use]
     pub fn value_len(&self) -> usize {
         self.value_len

@@ -20,8 +20,8 @@ use crate::worker::{KeyHash, Worker};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Read {
     /// Set this expiry (get-and-touch). If the item's block has no word for an expiry, the item is
-    /// moved to a block that has one. If no memory is free for that block but some will be soon,
-    /// the read is deferred. If no memory will become free, the item is returned and then evicted.
+    /// moved to a block that has one. If no memory is free for the new block yet, the read is
+    /// deferred. If no memory will become free, the item is returned and then evicted.
     pub touch: Option<Expiry>,
     /// Claim the item if it is stale. The first read that claims it wins ([`Item::won`]).
     pub claim: bool,
@@ -30,9 +30,9 @@ pub struct Read {
     /// Do not record the access: keep the access time and the frequency counter, and pass no sample
     /// to the miniatures.
     pub untracked: bool,
-    /// The caller's `visit` pins a value if it is longer than this number of bytes. `None`: it pins
-    /// no value. A read that touches or claims the item takes the pin before it changes the item.
-    /// So if no pin is available, the item is unchanged.
+    /// The caller's `visit` pins a value that is longer than this number of bytes. `None`: `visit`
+    /// pins no value. A read that touches or claims the item takes the pin for `visit` before it
+    /// changes the item. So the item is unchanged if no pin is available.
     pub pin_if_longer_than: Option<usize>,
 }
 
@@ -64,16 +64,18 @@ impl Worker {
     /// Passes the item of `key` to `visit`, which runs at most once, after all locks are released.
     ///
     /// Returns the result of `visit`. `None` means that the caller has to repeat the read later,
-    /// for one of three reasons:
+    /// for one of four reasons:
     ///
-    /// - `visit` returned `None`. If the read has touched or claimed the item before, this is not
-    ///   undone.
+    /// - `visit` returned `None`. If the read has touched or claimed the item before `visit` ran,
+    ///   this is not undone.
     /// - The read needs a pin before it may change the item, and none is available
     ///   ([`Read::pin_if_longer_than`]).
     /// - A touch has to wait for memory ([`Rejected::Deferred`]).
+    /// - A touch has to move the item to another block, and other workers have replaced the item
+    ///   each time.
     ///
     /// # Errors
-    /// The reason of the miss, if the key has no item that may be returned.
+    /// The reason for the miss, if the key has no valid item.
     pub fn read<R>(
         &mut self,
         key: &[u8],
@@ -467,8 +469,8 @@ mod tests {
             let hash = worker.hash(key.as_bytes());
             worker.store.index.reread(hash.0, position).is_some()
         };
-        // Find a key whose tag matches at the position of the first key. About one key in a million
-        // does.
+        // Find a key whose tag, the part of the hash that an index entry contains, matches at the
+        // position of the first key. About one key in a million has such a tag.
         let other = (0..).map(|number| number.to_string()).find(collides);
         let other = other.unwrap();
         let with_wrong_position = KeyHash(worker.hash(other.as_bytes()).0, position);

@@ -1,4 +1,4 @@
-//! What a write stores, under which condition, and what came of it.
+//! The parameters and the result of a write.
 
 use crate::expiry::Expiry;
 
@@ -48,7 +48,8 @@ pub struct Write {
 }
 
 impl Write {
-    /// A write without comparison, explicit CAS and client flags.
+    /// A write with this mode and expiry. No condition on the CAS, no explicit CAS, no client flags
+    /// or marks.
     #[must_use]
     pub const fn plain(mode: Mode, expiry: Expiry) -> Self {
         Self {
@@ -82,7 +83,7 @@ pub enum Published {
     },
     /// The condition of the mode did not hold.
     NotStored,
-    /// The present item has another CAS than [`Write::compare`].
+    /// The CAS of the present item differs from [`Write::compare`].
     Exists,
     /// The write has a CAS to compare, but the key has no item.
     NotFound,

@@ -1,4 +1,4 @@
-//! The return of an item from the tier to memory.
+//! Restoring an item from the tier to memory.
 
 use crate::lower_tier::{TierAddress, TierItem};
 use crate::operations::request::{Mode, Published, Write};
@@ -15,11 +15,12 @@ impl Worker {
         self.store.index.find(hash.0, has_key).is_some()
     }
 
-    /// Writes an item from its copy in the tier back into memory. Does nothing if that copy is not
-    /// the current one any more, or if the key has an item in memory. The copy stays current.
+    /// Writes an item from its copy in the tier back into memory. Does nothing and returns false if
+    /// the copy at `address` is not the key's current one any more, or if the key has an item in
+    /// memory. The copy stays current.
     ///
-    /// The item is stored in the small part of the log, as new items are (`Part::Small`). If it
-    /// is requested there, eviction keeps it in memory.
+    /// The item is stored in the small part of the log, as new items are (`Part::Small`). If the
+    /// item is requested there, eviction keeps it in memory.
     ///
     /// # Errors
     /// Those of [`Worker::put`].

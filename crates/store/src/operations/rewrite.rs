@@ -29,10 +29,11 @@ use crate::sync::{Arc, yield_now};
 use crate::worker::access::traits;
 use crate::worker::{KeyHash, Worker};
 
-/// Padding for a number with fewer digits than its value has bytes.
+/// Padding for a counter whose new number has fewer digits than the old value has bytes.
 static SPACES: [u8; 4096] = [b' '; 4096];
 
-/// The value and the metadata of an item at one moment. The pin keeps the value from being reused.
+/// The value and the metadata of an item at one moment. The pin keeps the memory of the value from
+/// being reused.
 pub(crate) struct Snapshot {
     location: Location,
     pin: Pin,
@@ -53,7 +54,7 @@ impl Snapshot {
 
 /// How the new value is derived from a snapshot.
 pub(crate) enum NewValue<'v> {
-    /// The digits of a number, padded with spaces to a length.
+    /// The digits of a number, padded with spaces to `value_len` bytes.
     Number { number: u64, value_len: usize },
     /// The snapshot's value and the value of an upload, which is prepended if `is_before`, and
     /// appended otherwise.
@@ -132,7 +133,7 @@ pub(crate) enum Rewritten<T> {
 }
 
 impl<T> Rewritten<T> {
-    /// The result if memory for the new value was rejected.
+    /// Converts the reason why memory for the new value was not allocated.
     fn from_rejection(rejected: Rejected) -> Self {
         match rejected {
             Rejected::Deferred => Self::Deferred,
@@ -203,7 +204,9 @@ impl Worker {
         compute: impl Fn(&Snapshot) -> Result<NewValue<'v>, T>,
     ) -> Rewritten<T> {
         let mut guard = None;
-        // Each attempt finds what the first one has recorded of this request.
+        // Whether this request is the first since the item was restored. The first attempt records
+        // the request in the index entry, so later attempts find an entry that is not marked as
+        // restored.
         let mut is_restored = false;
         for attempt in 0..REWRITE_ATTEMPTS {
             if attempt == 1 {
@@ -213,7 +216,8 @@ impl Worker {
                 };
             }
             let Some(mut found) = self.snapshot(key, hash, now_s) else {
-                // Memory for the new value, or another write, may have evicted the item.
+                // The allocation for the new value, or another worker, may have evicted the item to
+                // the tier.
                 return match self.find_in_tier(hash, now_s) {
                     Some(_) => Rewritten::Deferred,
                     None => Rewritten::Absent,
@@ -265,8 +269,7 @@ impl Worker {
         Rewritten::Deferred
     }
 
-    /// Takes a snapshot of the item of a key. Returns `None` if the key has no item that may be
-    /// returned.
+    /// Takes a snapshot of the item of a key. Returns `None` if the key has no valid item.
     fn snapshot(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<Snapshot> {
         let entry = self
             .store

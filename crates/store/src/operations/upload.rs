@@ -28,9 +28,9 @@ pub struct Reserve {
     /// The expected expiry. It selects the segment, because items of similar expiry are stored
     /// together. The expiry of the item is that of the [`Write`](crate::Write).
     pub expiry: Expiry,
-    /// The caller has all bytes of the value already. If false, the upload has to wait for a peer
-    /// to send them, so its segments count as held for a peer until the upload is published or
-    /// dropped.
+    /// The caller has all bytes of the value already. If false, the upload has to wait for a client
+    /// to send them. Then its segments count as held until the upload is published or dropped. The
+    /// number of held segments is limited (`heap/holds.rs`).
     pub whole: bool,
 }
 
@@ -44,7 +44,8 @@ pub struct Upload {
     value_len: usize,
     /// Number of bytes of the value that are present.
     filled: usize,
-    /// The right to hold further segments for a peer. `None` if the upload does not wait for one.
+    /// The right to hold further segments while a client sends the value. `None` if the caller had
+    /// the whole value from the start.
     credit: Option<Credit>,
     memory: UploadMemory,
 }
@@ -161,8 +162,8 @@ impl Worker {
             upload.block(allocation).write_header_and_key(&fields, key);
             upload.hold(number);
             if let Some(credit) = &mut upload.credit {
-                // The block is in one segment. Only the first hold of a segment uses up credit, so
-                // credit is left if the segment was held before.
+                // The upload needs no further segment, so return the rest of the credit. Credit is
+                // left if the segment was held before, because only its first hold uses up credit.
                 self.store.holds.return_credit(credit.take());
             }
         } else {
@@ -199,8 +200,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Copies bytes from the front of `bytes` into an upload, as many as the upload still misses,
-    /// and returns their number. Allocates memory as needed.
+    /// Copies bytes from the front of `bytes` into an upload, until `bytes` ends or the upload is
+    /// full. Returns the number of copied bytes. Allocates memory as needed.
     ///
     /// # Errors
     /// There is no memory for the next piece, or it is not free yet ([`Rejected::Deferred`]). The
@@ -275,7 +276,8 @@ impl Worker {
             let len = len_max.min(block_len - PIECE_HEADER_LEN);
             let piece = upload.block(allocation);
             piece.write_piece_header(upload.hash.0, number, len);
-            // Only now, so that a value that never arrives changes nothing.
+            // Record the length of the item only with its last piece, so that a value that never
+            // arrives changes nothing.
             if len == missing {
                 self.store.log.expect_item_of(upload.value_len);
             }
@@ -335,8 +337,8 @@ impl Upload {
         &mut bytes[self.filled - from..]
     }
 
-    /// Declares the first `len` bytes of [`Upload::unfilled`] as filled. The caller has written
-    /// them.
+    /// Declares the first `len` bytes of [`Upload::unfilled`] as filled. The caller must have
+    /// written them.
     pub fn advance(&mut self, len: usize) {
         let unfilled = self.unfilled().len();
         self.filled += len.min(unfilled);
@@ -416,7 +418,7 @@ impl Upload {
         heap.segment(allocation.number).release_writer();
     }
 
-    /// Holds a segment for the peer, if the upload waits for a peer.
+    /// Counts a segment as held, if the upload waits for a client to send the value.
     fn hold(&mut self, number: SegmentNumber) {
         if let Some(credit) = &mut self.credit {
             let segment = self.store.log.heap.segment(number);
@@ -426,8 +428,8 @@ impl Upload {
 }
 
 impl Drop for Upload {
-    /// Releases the segments. A published upload may have blocks that belong to an item now. Its
-    /// other blocks are dropped when their segment is evacuated.
+    /// Releases the segments. Blocks of a published upload may now belong to an item. All other
+    /// blocks are dead, and disappear when their segment is evacuated.
     fn drop(&mut self) {
         match &self.memory {
             UploadMemory::Whole(allocation) => self.release(allocation),

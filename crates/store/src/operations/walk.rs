@@ -1,7 +1,7 @@
-//! Visiting every item in bounded steps, beside readers and writers.
+//! A walk visits every item in bounded steps, while other workers read and write.
 //!
 //! A complete walk visits every item that is in memory from its beginning to its end at least once
-//! (`index/walk.rs`), also if the item is overwritten or copied by evacuation meanwhile. An item
+//! (`index/walk.rs`), even if the item is overwritten or copied by evacuation meanwhile. An item
 //! that is stored or removed meanwhile may be visited or not. An item that has moved in the index
 //! may be visited twice. Every visited item was in memory at some time during the walk. Items that
 //! are only in the tier are not visited.
@@ -22,7 +22,7 @@ pub struct Walk {
 
 #[derive(Debug)]
 enum Position {
-    /// That of a complete walk, which is in the index.
+    /// The number of a complete walk. The index keeps the position of this walk.
     Index(WalkNumber),
     /// The next bucket of a survey, which may miss items that move in the index.
     Bucket(u64),
@@ -35,12 +35,12 @@ pub enum WalkStep {
     More,
     /// All items have been visited.
     Done,
-    /// Items may have been missed: too many have moved meanwhile, or the walk made no step for a
-    /// minute and another one has superseded it.
+    /// Items may have been missed. Either too many items have moved meanwhile, or the walk made no
+    /// step for a minute and another complete walk has superseded it.
     Incomplete,
 }
 
-/// The next step of a walk for one item.
+/// What a walk does with a visited item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalkAction {
     /// The item stays.
@@ -50,8 +50,9 @@ pub enum WalkAction {
 }
 
 impl Store {
-    /// Begins a complete walk at second `now_s`. `None`: there is one already; at most one exists
-    /// at a time. It supersedes one that has made no step for a minute.
+    /// Begins a complete walk at second `now_s`. At most one complete walk exists at a time, so the
+    /// result is `None` if there is one already. But a walk that has made no step for a minute is
+    /// superseded by the new one.
     #[must_use]
     pub fn walk(self: &Arc<Self>, now_s: u32) -> Option<Walk> {
         let number = self.index.begin_walk(now_s)?;
@@ -62,7 +63,7 @@ impl Store {
     }
 
     /// Begins a survey: a walk that may miss items that move in the index meanwhile. Any number of
-    /// surveys exist at a time.
+    /// surveys may exist at a time.
     #[must_use]
     pub fn survey(self: &Arc<Self>) -> Walk {
         Walk {
@@ -99,8 +100,8 @@ impl Drop for Walk {
 }
 
 impl Worker {
-    /// Visits the items of the next `BUCKETS` buckets of the index: at most eight times as many.
-    /// Passes each item with its key to `visit`, after all locks are released.
+    /// Visits the items of the next `BUCKETS` buckets of the index, each of which has at most
+    /// eight. Passes each item with its key to `visit`, after all locks are released.
     ///
     /// Expired and flushed items are not visited. If `reclaims` is true, they are unlinked.
     pub fn walk<const BUCKETS: usize>(
@@ -124,7 +125,8 @@ impl Worker {
                     break;
                 }
             }
-            // The items of all buckets arrive in the processor's cache at the same time.
+            // Prefetch the items of all buckets before the first item is visited, so that the cache
+            // misses overlap.
             for entry in bucket.iter().flatten() {
                 self.store.log.heap.prefetch(entry.location());
             }

@@ -1,4 +1,4 @@
-//! Operations that change items: write, delete, mark and arithmetic.
+//! Operations that store or change items: put, publish, mark and arithmetic.
 
 use crate::expiry::Expiry;
 use crate::heap::block::HeaderFields;
@@ -14,7 +14,7 @@ use crate::worker::{KeyHash, Worker};
 /// The parameters of [`Worker::mark`], which marks an item stale, empties its value, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemMark {
-    /// Mark the item only if it has this CAS.
+    /// Change the item only if it has this CAS.
     pub compare: Option<u64>,
     /// The new CAS. `None`: a stale item gets the next CAS, and any other item keeps its CAS.
     pub explicit_cas: Option<u64>,
@@ -34,7 +34,7 @@ pub enum MarkOutcome {
     Done,
     /// The key has no item.
     NotFound,
-    /// The item has another CAS than [`ItemMark::compare`].
+    /// The item's CAS differs from [`ItemMark::compare`].
     Exists,
     /// There is no memory for the changed item.
     NoSpace,
@@ -47,7 +47,7 @@ pub enum MarkOutcome {
 pub enum Direction {
     /// Add. The sum wraps at 2^64.
     Up,
-    /// Subtract. The difference is at least zero.
+    /// Subtract. If the amount is greater than the counter, the result is zero.
     Down,
 }
 
@@ -86,7 +86,7 @@ pub enum ArithmeticOutcome {
     NotFound,
     /// The value is not a decimal number.
     NotNumeric,
-    /// The item has another CAS than [`Arithmetic::compare`].
+    /// The item's CAS differs from [`Arithmetic::compare`].
     Exists,
     /// There is no memory for the new number.
     NoSpace,
@@ -113,8 +113,8 @@ impl Worker {
     /// Publishes an upload as the value of its key, if the conditions of `write` hold.
     ///
     /// # Errors
-    /// Returns the upload, for another attempt later, if memory for a new block is not free yet, or
-    /// if another worker is rewriting an item of the same index shard (`operations/rewrite.rs`).
+    /// Returns the upload, for another attempt later, for one of the reasons of
+    /// [`Rejected::Deferred`].
     ///
     /// # Panics
     /// The upload belongs to another store, or bytes of its value are missing. An incomplete value
@@ -131,7 +131,7 @@ impl Worker {
         let published = match write.mode {
             Mode::Append | Mode::Prepend => match self.join(&upload, write, now_s) {
                 // The key has no item, so try to add one. If that fails because another worker has
-                // added one in the meantime, join the value with that item.
+                // added an item in the meantime, join the value with that item.
                 Ok(Published::NotStored) if write.vivify => {
                     let add = Write {
                         mode: Mode::Add,
@@ -211,7 +211,7 @@ impl Worker {
     /// Makes one attempt of [`Worker::put`].
     ///
     /// # Errors
-    /// The outer error is final. The inner one says what another attempt has to wait for.
+    /// [`Worker::put`] returns the outer error. After an inner error it may make another attempt.
     #[inline]
     fn try_put(
         &mut self,
@@ -233,7 +233,8 @@ impl Worker {
             return self.put_as_upload(key, hash, value, write, now_s).map(Ok);
         }
         self.assist_evacuation(len, now_s);
-        // Prefetch the present item, if any, so that it is cached when the new one is linked.
+        // Prefetch the present item, if any, so that it is in the processor's cache when the new
+        // item is linked.
         let candidate = self.candidate(hash);
         if let Some(present) = &candidate {
             self.store.index.prefetch_entry(&present.found);
@@ -254,8 +255,8 @@ impl Worker {
             value: Value::Bytes(value),
         };
         let draft = self.draft(allocation, &fields, &item);
-        // The candidate may belong to another key with the same tag. Without a candidate,
-        // `try_insert` looks the item up under the lock.
+        // The candidate may belong to another key with the same tag (the part of the hash in an
+        // entry). Without a candidate, `try_insert` looks the item up under the lock.
         let candidate = candidate.filter(|present| present.block_ref.block.key() == key);
         let inserted = self.try_insert(&item, &draft.block_ref, candidate, write, now_s);
         drop(draft);

@@ -32,7 +32,7 @@ fn steps(maintenance: &mut PageMaintenance) -> u64 {
 }
 
 #[test]
-fn a_step_populates_a_bounded_number_of_bytes() {
+fn each_step_populates_a_fixed_number_of_bytes() {
     // In a store of 4 GiB a segment has 2 MiB. Maintenance populates twice the reserve of segments,
     // the index, and 4 MiB into which the index can grow.
     let step_bytes = u64::from(POPULATE_BYTES);
@@ -44,6 +44,7 @@ fn a_step_populates_a_bounded_number_of_bytes() {
     let expected = segments * (2 << 20) / step_bytes + index_bytes.div_ceil(step_bytes);
     assert_eq!(steps(&mut maintenance), expected);
     assert_eq!(steps(&mut maintenance), 0);
+    // A store of this size uses huge pages until they are disabled.
     assert!(store.has_huge_pages());
     store.disable_huge_pages();
     assert!(!store.has_huge_pages());
@@ -59,6 +60,7 @@ fn maintenance_skips_segments_that_writers_used_first() {
     assert_eq!(maintenance.step(), PageStep::Populated);
     let reserve = store.log.reserve();
     while store.log.with_pages() <= 3 * reserve {
+        // The key is a number that grows with the number of segments in use.
         fill(&mut worker, store.log.with_pages());
     }
     let populated = steps(&mut maintenance);

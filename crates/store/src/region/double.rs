@@ -1,5 +1,5 @@
-//! Replacements for `Region` and `Table` in models. They use the heap, and the atomics of the
-//! model's scheduler. Hints to the kernel do nothing.
+//! Replacements for `Region` and `Table` in builds for the model checkers. They are allocated on
+//! the heap, and their words are atomics of the model checker. Hints to the kernel do nothing.
 
 use std::io;
 

@@ -23,6 +23,7 @@ const HUGE_PAGE: usize = 2 << 20;
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,
+    /// Length in words.
     words: usize,
     /// Number of bytes between the address that the kernel chose and `start`, which is aligned.
     /// These bytes belong to the mapping and are never touched.
@@ -197,6 +198,7 @@ mod tests {
             7,
             "a page only partly in the range was discarded"
         );
+        // An empty range, and a range that ends beyond the mapping.
         region.discard(5, 5).unwrap();
         region.discard(0, usize::MAX).unwrap();
         assert_eq!(words[3 * page_words].load(Relaxed), 0);
@@ -217,6 +219,7 @@ mod tests {
     }
 
     #[test]
+    /// If the whole TiB became resident, this test would run out of memory.
     fn untouched_memory_is_not_resident() {
         let region = Mapping::reserve(1 << 40).unwrap();
         region.words()[1 << 36].store(1, Relaxed);

@@ -37,7 +37,7 @@ pub(crate) enum Counter {
     /// Number of times the worker waited for a free segment.
     Waits,
     /// Blocks and index buckets that the worker visited in addition to those of the requested keys,
-    /// as by evacuation and by the search for a free index slot.
+    /// for example during evacuation and in the search for a free index slot.
     Visits,
     /// Bytes of the blocks that this worker linked, minus bytes of the blocks that it unlinked. A
     /// worker may unlink a block that another worker linked, so a single counter may wrap below 0.
@@ -156,7 +156,7 @@ impl Counters {
         cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Adds the number of evicted items of each age class to the same element of `sum`.
+    /// Adds the number of evicted items of each age range to the same element of `sum`.
     pub(crate) fn add_ages(&self, sum: &mut [u64]) {
         for (to, from) in sum.iter_mut().zip(&self.ages) {
             *to += from.load(Ordering::Relaxed);
@@ -168,7 +168,8 @@ impl Counters {
         self.counts[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// Adds the counters of a dropped worker to these, the sums over all dropped workers.
+    /// Adds `other`, the counters of a dropped worker, to these counters, which are the sums over
+    /// all dropped workers. `ClassCounter::EvictedIdle` is no sum, so it is not added.
     pub(crate) fn absorb(&self, other: &Self) {
         let own = self.counts.iter().chain(&self.ages);
         for (to, from) in own.zip(other.counts.iter().chain(&other.ages)) {

@@ -55,7 +55,7 @@ pub(crate) struct Sketch {
     /// Number of samples of all keys. Halved together with the counts.
     samples: u32,
     /// The second at which the counts began. At each halving it moves half the way to the present,
-    /// so that counts divided by the time since then remain rates.
+    /// so that a count divided by the time since `began_s` remains the rate of its key.
     began_s: u32,
     /// State of the random generator (xorshift) that chooses the distances between samples.
     random: u64,
@@ -133,7 +133,8 @@ impl Sketch {
         self.began_s = other.began_s;
     }
 
-    /// Adds the estimates of this sketch at second `now_s` to `sum`, those of other workers.
+    /// Adds the estimates of this sketch at second `now_s` to `sum`, which contains those of other
+    /// workers.
     pub(crate) fn add_to(&self, sum: &mut HotKeys, now_s: u32) {
         let elapsed_s = u64::from(now_s.saturating_sub(self.began_s)).max(1);
         let period = u64::from(HOT_SAMPLE_PERIOD);
@@ -166,6 +167,7 @@ impl Sketch {
 mod tests {
     use super::*;
 
+    /// Returns the estimates of one sketch, in descending order of reads.
     fn summed(sketch: &Sketch) -> HotKeys {
         let mut sum = HotKeys::default();
         sketch.add_to(&mut sum, 1);
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_a_key_is_that_of_the_recent_past_also_after_halvings() {
+    fn the_rate_of_a_key_is_correct_after_halvings() {
         let mut sketch = Sketch::default();
         // 100 samples a second, of which 75 are of one key.
         for now_s in 50..2_050 {

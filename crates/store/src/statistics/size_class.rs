@@ -11,10 +11,10 @@ use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD};
 const CLASSES: usize = 39;
 /// The largest item of the first class, in bytes: memcached's header of 48 bytes and `-n 48`.
 const FIRST_LEN: u32 = 96;
-/// The largest item of the last class but for items that memcached stores in chunks
-/// (`slab_chunk_max`), in bytes.
+/// The largest item that memcached stores in one chunk (`slab_chunk_max`), in bytes. Longer items,
+/// which memcached stores in several chunks, are in the last class too.
 const LAST_LEN: u32 = 512 << 10;
-/// Items up to this length find their class in a table.
+/// The classes of items up to this length are in a table.
 const TABLE_LEN_MAX: usize = 2048;
 
 /// The largest item of each class, in bytes. Each length is 1.25 times the one before, rounded up
@@ -35,7 +35,7 @@ const LENS: [u32; CLASSES] = {
 
 const _: () = assert!(LENS[1] == 120 && LENS[5] == 304 && LENS[CLASSES - 2] == 394_840);
 
-/// The index of the class of a length, by that length in units of 8 bytes, rounded up.
+/// For each length in units of 8 bytes, rounded up, the index of its class.
 const TABLE: [u8; TABLE_LEN_MAX / 8 + 1] = {
     let mut table = [0; TABLE_LEN_MAX / 8 + 1];
     let (mut at, mut class) = (0, 0);
@@ -141,7 +141,7 @@ pub fn item_len(key_len: usize, flags: u32, value_len: usize) -> usize {
 pub struct ClassStatistics {
     /// Number of items in the index.
     pub items: u64,
-    /// Their lengths, as memcached counts them ([`item_len`]), in bytes.
+    /// Sum of the lengths of these items, as memcached counts them ([`item_len`]), in bytes.
     pub bytes: u64,
     /// Number of evicted items.
     pub evicted: u64,
@@ -149,12 +149,12 @@ pub struct ClassStatistics {
     pub evicted_expiring: u64,
     /// Number of evicted items that were never read.
     pub evicted_unfetched: u64,
-    /// Seconds between the last request for an item and its eviction, of one of the items that
-    /// were evicted last.
+    /// Seconds between the last request for an item and its eviction. Each worker records this for
+    /// the item that it evicted last. The value is the longest of these times.
     pub evicted_idle_s: u64,
     /// Number of items unlinked after they expired or were flushed.
     pub expired: u64,
-    /// Those of them that were never read.
+    /// Number of items counted in `expired` that were never read.
     pub expired_unfetched: u64,
 }
 
@@ -164,6 +164,7 @@ mod tests {
 
     #[test]
     fn an_item_is_in_the_first_class_that_is_large_enough() {
+        // The length of an item with an empty key, no flags and an empty value is 59 bytes.
         for len in 59..3 * LAST_LEN as usize / 2 {
             let class = SizeClass::of(len - 59, 0, 0);
             let fits = class.item_len_max() as usize >= len;

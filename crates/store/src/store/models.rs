@@ -22,8 +22,8 @@ const NOW_S: u32 = 1;
 const ROUNDS: usize = 300;
 /// Maximum number of preemptions per run (Burckhardt et al., ASPLOS 2010). A reader can see reused
 /// memory only if the writers make many steps while the reader makes none. A scheduler that chooses
-/// a thread at random for each step hardly ever produces that. A scheduler that runs one thread
-/// until a rare preemption does.
+/// a thread at random for each step hardly ever produces such an interleaving. A scheduler that
+/// runs one thread until a rare preemption does.
 const PREEMPTIONS: usize = 3;
 
 /// Bytes of stack of each thread. Shuttle's atomics are many times as large as the real ones. A
@@ -229,8 +229,8 @@ fn item_count_is_correct_after_two_concurrent_writers() {
 
 #[test]
 fn no_reader_sees_a_reused_hole() {
-    // The sum over all interleavings. A single one may fill no hole, because a hole is not filled
-    // until every worker has been quiescent since the overwrite.
+    // The sum over all interleavings. In a single interleaving, no hole may be filled, because a
+    // hole is not filled until every worker has been quiescent since the overwrite.
     let holes_filled = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = std::sync::Arc::clone(&holes_filled);
     check(
@@ -289,8 +289,8 @@ fn no_reader_sees_a_reused_hole() {
 
 /// The item of key 7 never expires, so its block has no expiry word. A touch moves it to a block
 /// with one. Meanwhile another thread reads and touches the item too, and evacuates segments by
-/// storing other items. The other thread may evict the item; otherwise a later read finds the value
-/// that was written last, with the expiry that was set last.
+/// storing other items. The other thread may evict the item. If it does not, a later read finds the
+/// value that was written last, with the expiry that was set last.
 #[test]
 fn a_touched_item_keeps_the_last_written_value_and_gets_the_last_expiry() {
     // The number of interleavings in which the item was not evicted.

@@ -1,4 +1,4 @@
-//! What a worker records of a request: time and frequency of the item, and samples.
+//! What a worker records of a request: the access time and the frequency of the item, and samples.
 
 use std::sync::PoisonError;
 
@@ -8,17 +8,16 @@ use crate::miniature::{Observation, SampleContext, SampledAccess, Traits};
 use crate::worker::{KeyHash, Worker};
 
 impl Worker {
-    /// Records an access to an item: passes it to the sampling, and updates the access time of the
-    /// block and the frequency counter of the index entry. `is_read` is false for a
-    /// read-modify-write.
+    /// Records an access to an item: samples the access, and updates the access time of the block
+    /// and the frequency counter of the index entry. `is_read` is false for a read-modify-write.
     ///
     /// Time and counter are written only on the first access in a second. Otherwise every read of a
     /// popular item would write to its cache line, which would then bounce between the cores.
     ///
     /// A counter of zero is incremented on every access, even in the same second. Evacuation lowers
-    /// the counter when it moves an item, often to zero. If memory turns over within a second, the
-    /// item's next evacuation follows in the same second, and would evict the item if its counter
-    /// were still zero, although the item is requested.
+    /// the counter when it moves an item, often to zero. If all memory is evacuated within a
+    /// second, the item's next evacuation follows in the same second. It would evict a requested
+    /// item whose counter were still zero.
     #[inline]
     pub(crate) fn record_access(
         &self,
@@ -32,7 +31,8 @@ impl Worker {
             0 => self.record_hot_key(hash, block.key(), now_s),
             remaining => self.reads_until_sample.set(remaining - 1),
         }
-        // For this request, the miniatures have seen a miss and a write.
+        // If the item was restored from the tier for this request, the miniatures have already
+        // observed the request as a miss and a write.
         if !entry.is_restored() {
             self.sample(hash, now_s, || SampledAccess::Hit(traits(block)));
         }

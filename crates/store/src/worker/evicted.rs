@@ -1,8 +1,8 @@
 //! Records of evicted items, for a log.
 //!
-//! While they are recorded, each worker keeps those of its own evictions until its caller takes
-//! them, at most [`EVICTED_MAX`], and counts further ones. While they are not, an eviction costs
-//! the test of one flag.
+//! While recording is on, each worker keeps records of its own evictions until its caller takes
+//! them. It keeps at most [`EVICTED_MAX`] records, and only counts further evictions. While
+//! recording is off, an eviction costs the test of one flag.
 
 use crate::heap::block::Block;
 use crate::limits::EVICTED_MAX;
@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::sync::atomic::Ordering;
 use crate::worker::Worker;
 
-/// The evicted items that a worker has recorded, and the number of those that it has not.
+/// The evicted items that a worker has recorded, and the number of those that it has not recorded.
 #[derive(Debug, Default)]
 pub(crate) struct EvictedItems {
     recorded: Vec<EvictedItem>,

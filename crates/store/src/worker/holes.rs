@@ -218,8 +218,8 @@ fn list_of(len: u32, part: Part) -> usize {
 }
 
 impl Worker {
-    /// Remembers a block as a hole. The caller is the write that has unlinked the block's item.
-    /// Also subtracts the item from the live bytes.
+    /// Remembers a block as a hole. The caller has unlinked the block's item. Also subtracts the
+    /// item from the live bytes.
     #[inline]
     pub(crate) fn remember_hole(&self, block_ref: &BlockRef<'_>) {
         let len = self.account_unlinked(block_ref) as u32;
@@ -231,8 +231,9 @@ impl Worker {
     }
 
     /// Takes a hole of exactly `len` bytes in a segment that suits `target`. Returns its memory.
-    /// The segment is held for the writer, and is not evacuated until the hold is released. The
-    /// caller therefore fills the hole without waiting. `None` if no suitable hole was found.
+    /// The segment is held for the writer, and is not evacuated until the hold is released.
+    /// Therefore the caller must fill the hole without waiting. `None` if no suitable hole was
+    /// found.
     pub(crate) fn take_hole(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         let log = &self.store.log;
         let mut holes = self.holes.borrow_mut();
@@ -304,6 +305,7 @@ mod tests {
     #[test]
     fn pop_returns_no_hole_of_another_length_in_the_same_list() {
         let mut ready = ReadyHoles::new();
+        // The next length that shares a list with length 100.
         let other = 100 + HOLE_LISTS as u32 * 2;
         ready.add(hole(1, 100, Part::Small));
         ready.add(hole(2, other, Part::Small));
@@ -330,6 +332,8 @@ mod tests {
             } else {
                 Part::Main
             };
+            // Of each 50,000 steps, the first 30,000 add a hole. The others add or pop one at
+            // random.
             if number % 50_000 < 30_000 || random >> 32 & 1 == 0 {
                 ready.add(hole(number, len, part));
                 expected.insert(number, (len, part));

@@ -21,7 +21,7 @@ impl Worker {
         tier.find(hash.0, self.store.log.perform_due_flush(now_s), now_s)
     }
 
-    /// The 64 bits of a key's hash, by which the tier's index finds its copy.
+    /// The 64 bits of a key's hash, by which the tier's index finds the copy of the key's item.
     #[must_use]
     pub fn raw_hash(&self, hash: KeyHash) -> u64 {
         hash.0

@@ -1,4 +1,4 @@
-//! Whether an item may be returned, and the removal of one that has expired or was flushed.
+//! Whether an item may be returned, and the removal of an item that has expired or was flushed.
 
 use crate::heap::Location;
 use crate::heap::block::Block;

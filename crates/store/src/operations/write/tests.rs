@@ -7,7 +7,7 @@ use crate::{Config, Store};
 const NOW_S: u32 = 1;
 const WRITE: Write = Write::plain(Mode::Set, Expiry::NEVER);
 
-fn worker_of(hash_seed: u64) -> Worker {
+fn worker_with_seed(hash_seed: u64) -> Worker {
     let config = Config {
         memory_bytes: 8 << 20,
         hash_seed,
@@ -32,11 +32,11 @@ fn panics<T>(operation: impl FnOnce() -> T) -> bool {
     catch_unwind(AssertUnwindSafe(operation)).is_err()
 }
 
-/// Regression: without debug assertions, an incomplete value was published, and its unfilled memory
-/// still contained bytes of earlier items.
+/// Regression test. Without debug assertions, an incomplete value was published, and its unfilled
+/// memory still contained bytes of earlier items.
 #[test]
-fn a_value_that_is_not_complete_is_not_published() {
-    let mut worker = worker_of(1);
+fn an_incomplete_value_is_not_published() {
+    let mut worker = worker_with_seed(1);
     let mut upload = reserve(&mut worker, b"key");
     worker.fill(&mut upload, &[7; 99], NOW_S).unwrap();
     assert!(panics(|| worker.publish(upload, &WRITE, NOW_S)));
@@ -46,7 +46,8 @@ fn a_value_that_is_not_complete_is_not_published() {
 
 #[test]
 fn an_upload_is_filled_and_published_by_its_own_store_only() {
-    let (mut worker, mut other) = (worker_of(1), worker_of(1));
+    // With the same seed, both stores compute the same hash for a key.
+    let (mut worker, mut other) = (worker_with_seed(1), worker_with_seed(1));
     let mut upload = reserve(&mut worker, b"key");
     assert!(panics(|| other.fill(&mut upload, &[7; 100], NOW_S)));
     worker.fill(&mut upload, &[7; 100], NOW_S).unwrap();
@@ -55,7 +56,7 @@ fn an_upload_is_filled_and_published_by_its_own_store_only() {
 
 #[test]
 fn nothing_is_written_under_the_hash_of_another_key_or_store() {
-    let (mut worker, other) = (worker_of(1), worker_of(2));
+    let (mut worker, other) = (worker_with_seed(1), worker_with_seed(2));
     for hash in [worker.hash(b"another"), other.hash(b"key")] {
         assert!(panics(|| worker.put(b"key", hash, b"value", &WRITE, NOW_S)));
     }
