@@ -10,7 +10,7 @@
 //! policy with the highest score.
 //!
 //! The policies `recent` and `clock` also take into account when an item was last requested. A
-//! miniature does not record that time, so it underestimates the two policies slightly.
+//! miniature does not simulate this, so it underestimates the two policies slightly.
 //!
 //! ```text
 //! request ── hash below the threshold? ──► directory: slot of the hash        (`directory.rs`)
@@ -110,7 +110,7 @@ impl Miniatures {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if simulation.threshold() != 0 {
-            // Another worker has started it.
+            // Another worker has started watching keys.
             return;
         }
         // A watched key needs a slot if it is an item or a ghost in at least one of the four

@@ -122,6 +122,7 @@ fn memory_of_deleted_and_expired_items_is_reclaimed() {
         let key = number.to_be_bytes();
         worker.delete(&key, worker.hash(&key), None, 5);
     }
+    // Maintenance in second 5, in steps of at most 64 blocks.
     let mut steps = 0;
     while worker.maintain(5, 64) {
         steps += 1;
@@ -142,7 +143,7 @@ fn a_delayed_flush_invalidates_items_written_before_it_is_due() {
     assert!(has_item(&mut worker, b"old", 3));
     assert!(!has_item(&mut worker, b"old", 4));
     assert!(!has_item(&mut worker, b"late", 4));
-    // The flush was carried out by the reads at its time, so it does not affect a later write.
+    // The reads in second 4 have performed the flush, so it does not affect a later write.
     set(&mut worker, b"new", 1, &SET);
     assert!(has_item(&mut worker, b"new", 5));
 }
@@ -190,6 +191,7 @@ fn a_value_of_any_length_flags_and_cas_is_stored_unchanged() {
             }
         }
     }
+    // A key that is too long or empty, and an item that is too long, are rejected.
     let long = [b'k'; 251];
     let mut rejected =
         |key: &[u8], len: usize| worker.put(key, worker.hash(key), &vec![0; len], &SET, NOW_S);
@@ -198,7 +200,7 @@ fn a_value_of_any_length_flags_and_cas_is_stored_unchanged() {
     assert_eq!(rejected(b"k", 1 << 20), Err(Rejected::TooLarge));
 }
 
-/// Begins an upload of `len` bytes that waits for a peer to send them.
+/// Begins an upload of `len` bytes that waits for a client to send them.
 fn reserve_upload(worker: &mut Worker, key: &[u8], len: usize) -> Result<Upload, Rejected> {
     let request = Reserve {
         value_len: len,
@@ -293,8 +295,8 @@ fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
             .unwrap()
     };
     let held = pin(&mut worker, b"large").unwrap();
-    // The bound is checked as if a second pin held other segments than the first. Both together
-    // would hold more than an eighth.
+    // A second pin is counted as if it held other segments than the first pin. The values of both
+    // pins together are longer than an eighth of the memory.
     assert!(pin(&mut worker, b"large").is_none());
     worker.delete(b"large", worker.hash(b"large"), None, NOW_S);
     let value: Vec<u8> = held.value().flatten().copied().collect();
@@ -360,7 +362,7 @@ fn a_read_without_a_pin_does_not_claim_the_stale_item() {
     let claim = Read {
         claim: true,
         touch: Some(Expiry::at(100)),
-        // The value is longer, so the read needs a pin.
+        // The value is longer than 0 bytes, so the read needs a pin.
         pin_if_longer_than: Some(0),
         ..Read::default()
     };
@@ -373,7 +375,7 @@ fn a_read_without_a_pin_does_not_claim_the_stale_item() {
         read.unwrap()
     };
     // While no pin is available, the read returns nothing and changes nothing. So the next read
-    // still wins, and sees the old expiry.
+    // still wins, and sees the old expiry. The fields are stale, won, fetched and expiry.
     let pins = pin_until_bound(&mut worker);
     assert_eq!(read(&mut worker), None);
     drop(pins);
@@ -550,8 +552,8 @@ fn a_number_padded_with_many_spaces_keeps_its_length() {
     }
 }
 
-/// Apart from the blocks and buckets of its own key, an operation visits others for evacuation,
-/// index resizing and index insertion.
+/// An operation visits the blocks and buckets of its own key, and others for evacuation, index
+/// resizing and index insertion. Only the others are counted.
 #[test]
 fn no_operation_visits_more_than_the_maximum_of_other_blocks_and_buckets() {
     let mut worker = worker(8 << 20);

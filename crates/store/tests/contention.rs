@@ -76,9 +76,9 @@ fn concurrent_increments_are_all_counted() {
     assert_eq!(value.unwrap().unwrap(), b"40000");
 }
 
-/// Regression: a writer built its value again whenever another writer had changed the item in the
-/// meantime. After ten thousand attempts it reported that there was no memory. The rewrite guard
-/// (`operations/rewrite.rs`) now bounds the number of attempts.
+/// Regression test. A writer built its value again whenever another writer had changed the item in
+/// the meantime. After ten thousand attempts it reported that there was no memory. The rewrite
+/// guard (`operations/rewrite.rs`) now bounds the number of attempts.
 #[test]
 fn concurrent_appends_to_one_key_all_succeed() {
     const APPENDS: usize = 400;
@@ -100,7 +100,7 @@ fn concurrent_appends_to_one_key_all_succeed() {
 
 /// The append builds a new value of 500 kB, which takes far longer than a set. The other threads
 /// replace the item meanwhile, so that every attempt would fail if the rewrite guard
-/// (`operations/rewrite.rs`) did not keep them from storing.
+/// (`operations/rewrite.rs`) did not prevent the other threads from storing.
 #[test]
 fn an_append_succeeds_while_other_threads_overwrite_the_large_item() {
     let mut worker = worker(64 << 20);

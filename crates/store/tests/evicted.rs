@@ -24,6 +24,7 @@ fn evictions_beyond_the_recorded_ones_are_counted() {
     }
     let mut recorded = 0;
     let unrecorded = worker.drain_evicted(|_| recorded += 1);
+    // `EVICTED_MAX` in `limits.rs`.
     assert_eq!(recorded, 256);
     assert_eq!(recorded + unrecorded, store.statistics().evicted);
     assert_eq!(worker.drain_evicted(|_| ()), 0);

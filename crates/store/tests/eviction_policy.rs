@@ -1,6 +1,6 @@
 //! The store selects the eviction policy that suits the requests, and its statistics describe the
-//! evicted items. Of the four policies, `frequent` and `returning` suit a popularity that is
-//! stable, `recent` and `clock` one that changes.
+//! evicted items. Of the four policies, `frequent` and `returning` suit items whose popularity is
+//! stable. `recent` and `clock` suit items whose popularity changes.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -9,7 +9,7 @@ use store::{Config, Expiry, Mode, Read, Store, Worker, Write};
 /// The default number of requests per second of simulated time.
 const REQUESTS_PER_SECOND: u64 = 20_000;
 
-/// A client that sends requests to a store, and counts hits.
+/// A client that sends requests to a store, and counts hits. It identifies items by record numbers.
 struct Client {
     worker: Worker,
     requests: u64,
@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    /// Reads an item, and writes it if the read misses.
+    /// Reads the item of a record, and writes it if the read misses.
     fn request(&mut self, record: u64) {
         self.requests += 1;
         let key = record.to_le_bytes();
@@ -166,7 +166,7 @@ fn without_eviction_no_policy_is_simulated() {
     assert!(statistics.miniature_bytes < 100, "{statistics:?}");
 }
 
-/// Regression: only the first request of an item in each second counted. A request in the same
+/// Regression test. Only the first request of an item in each second counted. A request in the same
 /// second as an evacuation of the item's segment was not counted, so the next evacuation evicted
 /// the item.
 #[test]
@@ -176,11 +176,11 @@ fn requested_items_stay_when_memory_turns_over_within_a_second() {
     client.requests_per_second = u64::MAX;
     let mut hits = 0;
     for turn in 0..1_000_000_u64 {
-        // Of three new items, two are requested once, and the third twice. About 60 000 items fit
-        // into the store.
+        // Of each three new items, one is requested twice, and the other two once. About 60 000
+        // items fit into the store.
         client.request(10_000_000 + turn / 4 * 3 + (turn % 4).saturating_sub(1));
-        // Every tenth request is followed by one for a popular item. Only these requests are
-        // counted.
+        // Every tenth request is followed by a request for a popular item. Only hits of the popular
+        // items are counted.
         if turn % 10 == 0 {
             let before = client.hits;
             client.request(turn / 10 % 2_000);
@@ -191,8 +191,8 @@ fn requested_items_stay_when_memory_turns_over_within_a_second() {
     assert!(hits > 97_000, "{hits} hits");
 }
 
-/// Regression: if all items of the oldest segments had been requested, evacuation copied all of
-/// them. No segment became free, and the write was rejected.
+/// Regression test. If all items of the oldest segments had been requested, evacuation copied all
+/// of them. No segment became free, and the write was rejected.
 #[test]
 fn new_items_are_stored_when_every_old_item_was_requested() {
     for memory_bytes in [2 << 20, 8 << 20, 32 << 20] {
@@ -226,7 +226,7 @@ fn items_requested_only_when_new_are_evicted_before_items_requested_later() {
 }
 
 /// A new item is not evicted by the writes of its own pieces, although it is larger than the share
-/// of the small part.
+/// of the small part, which is the part of the log for new items.
 #[test]
 fn an_item_larger_than_a_hundredth_of_the_memory_is_found_after_it_was_stored() {
     for (memory_bytes, len) in [(16 << 20, 1_000_000), (48 << 20, 573_440)] {

@@ -135,6 +135,7 @@ fn slow_uploads_do_not_fill_holes() {
     }
     let statistics = worker.store().statistics();
     let held = statistics.bytes_held / statistics.segment_bytes;
+    // An item takes about 4100 bytes.
     let filled = 300 * 4100 / statistics.segment_bytes;
     assert!(held <= filled + 20, "{held} segments held, {filled} filled");
 }
@@ -151,9 +152,9 @@ fn repeated_overwrites_do_not_keep_expired_items_in_memory() {
             })
             .count()
     };
-    // Overwrites some of the counters.
-    let counters = |worker: &mut Worker, of: std::ops::Range<u32>, now_s: u32| {
-        for number in of {
+    // Overwrites the counters with these numbers.
+    let counters = |worker: &mut Worker, numbers: std::ops::Range<u32>, now_s: u32| {
+        for number in numbers {
             let key = format!("counter{number}");
             assert!(set(worker, &key, 20, Expiry::at(now_s + 300), now_s));
         }

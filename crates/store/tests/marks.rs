@@ -202,6 +202,7 @@ fn an_item_created_as_claimed_is_still_claimed_after_evacuation() {
         claimed: true,
         ..SET
     };
+    // The item is created in second 0.
     let put = worker.put(b"key", worker.hash(b"key"), b"", &claimed, 0);
     assert!(matches!(put, Ok(Published::Stored { .. })));
     // The item is read after every write of another item, so evacuation copies it and does not
@@ -211,6 +212,7 @@ fn an_item_created_as_claimed_is_still_claimed_after_evacuation() {
         let put = worker.put(&key, worker.hash(&key), &[0; 400], &SET, NOW_S);
         assert!(matches!(put, Ok(Published::Stored { .. })));
         let seen = read(&mut worker, Read::default());
+        // Not stale, not won, but claimed.
         assert_eq!(seen.marks[..3], [false, false, true]);
     }
 }

@@ -199,7 +199,7 @@ impl Client {
             Ok(Published::NoSpace) | Err(Rejected::HoldLimit | Rejected::NoMemory) => {
                 self.pins.clear();
             }
-            // The other worker was not quiescent for too long.
+            // Memory has not become free in time, because the other worker was not quiescent.
             Err(Rejected::Deferred) => thread::yield_now(),
             other => panic!("{other:?}"),
         }

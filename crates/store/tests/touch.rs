@@ -191,8 +191,8 @@ fn a_deferred_touch_does_not_change_the_item() {
 #[test]
 fn an_invalidating_write_keeps_the_expiry_of_the_present_item() {
     let mut worker = worker(8 << 20, true);
-    // The expiry of the present item (0: never), and that of the invalidating write.
-    for (present, wanted) in [(9, None), (0, Some(5)), (9, Some(5))] {
+    // The expiry of the present item (0: never), and the expiry of the invalidating write.
+    for (present, ignored) in [(9, None), (0, Some(5)), (9, Some(5))] {
         let at = |second: Option<u32>| second.map_or(Expiry::NEVER, Expiry::at);
         let present = at((present > 0).then_some(present));
         let cas = set(
@@ -218,7 +218,7 @@ fn an_invalidating_write_keeps_the_expiry_of_the_present_item() {
         let stale = Write {
             compare: Some(cas),
             invalidate: true,
-            expiry: at(wanted),
+            expiry: at(ignored),
             ..SET
         };
         set(&mut worker, "key", 30, &stale);
@@ -257,7 +257,7 @@ fn other_workers_can_write_an_item_while_a_touching_read_visits_it() {
     let mut reader = worker(8 << 20, true);
     let write = Write::plain(Mode::Set, Expiry::at(50));
     set(&mut reader, "key", 10_000, &write);
-    let mut others = reader.store().worker();
+    let mut writer = reader.store().worker();
     let (done, is_done) = std::sync::mpsc::channel();
     let options = Read {
         touch: Some(Expiry::at(100)),
@@ -267,7 +267,7 @@ fn other_workers_can_write_an_item_while_a_touching_read_visits_it() {
     std::thread::scope(|scope| {
         let read_result = reader.read(b"key", hash, NOW_S, options, |item| {
             scope.spawn(move || {
-                set(&mut others, "key", 20, &write);
+                set(&mut writer, "key", 20, &write);
                 done.send(()).unwrap();
             });
             let waited = is_done.recv_timeout(std::time::Duration::from_secs(20));
@@ -284,6 +284,7 @@ fn expired_and_flushed_items_that_are_overwritten_count_as_expired() {
     set(&mut worker, "expired", 1, &expired);
     set(&mut worker, "flushed", 1, &SET);
     worker.flush(NOW_S, NOW_S);
+    // The third write replaces a valid item, which does not count.
     for key in ["expired", "flushed", "flushed"] {
         set(&mut worker, key, 1, &SET);
     }

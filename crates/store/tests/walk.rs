@@ -40,7 +40,7 @@ fn delete(worker: &mut Worker, key: u64) {
     worker.quiescent();
 }
 
-/// Makes one step, and adds the keys that it visits to `seen`.
+/// Makes one step of a walk, and adds the keys of the visited items to `seen`.
 fn step(worker: &mut Worker, walk: &mut Walk, seen: &mut Vec<u64>) -> WalkStep {
     let step = worker.walk::<BUCKETS>(walk, NOW_S, false, |key, item| {
         let key = u64::from_le_bytes(key.try_into().unwrap());
@@ -59,6 +59,7 @@ fn next_random(random: u64) -> u64 {
         .wrapping_add(1_442_695_040_888_963_407)
 }
 
+/// Checks that `seen` contains all keys that stay, and no key from `keys_max` on.
 fn assert_complete(seen: &[u64], keys_max: u64) {
     let unique: HashSet<u64> = seen.iter().copied().collect();
     let missing = (0..STAYING).filter(|key| !unique.contains(key)).count();
@@ -73,9 +74,10 @@ fn assert_complete(seen: &[u64], keys_max: u64) {
 }
 
 /// The index grows to several times its size and shrinks again while the walk is on its way, so
-/// that entries move by splits, merges and kicks.
+/// that entries move: a bucket is split or merged, or an entry makes room for another one.
 #[test]
 fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
+    // Number of other keys, which are stored and deleted during the walk.
     const PASSING: u64 = 45_000;
     for seed in 0..2 {
         let store = store();
@@ -83,6 +85,7 @@ fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
         (0..STAYING).for_each(|key| set(&mut worker, key, 8, Expiry::NEVER));
         let mut walk = store.walk(NOW_S).unwrap();
         let (mut seen, mut random, mut done) = (Vec::new(), next_random(seed), 0_u64);
+        // The other keys that are present: from `next` to below `end`.
         let (mut next, mut end) = (STAYING, STAYING);
         let outcome = loop {
             let outcome = step(&mut worker, &mut walk, &mut seen);
@@ -117,9 +120,10 @@ fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
     }
 }
 
-/// The same with other threads that store and delete, so that entries move during a step.
+/// Other threads store and delete items, so that entries move during a step too.
 #[test]
-fn an_item_that_stays_is_visited_beside_writers() {
+fn an_item_that_stays_is_visited_while_other_threads_write() {
+    // Number of other keys of each writer, which it stores and deletes again and again.
     const PASSING: u64 = 10_000;
     let store = store();
     let mut worker = store.worker();
@@ -172,7 +176,7 @@ fn there_is_one_walk_at_a_time_and_any_number_of_surveys() {
 }
 
 #[test]
-fn a_walk_skips_expired_items_and_deletes_what_it_is_told() {
+fn a_walk_skips_expired_items_and_deletes_those_that_its_closure_selects() {
     let store = store();
     let mut worker = store.worker();
     (0..100).for_each(|key| set(&mut worker, key, 8, Expiry::at(NOW_S + 1)));
@@ -199,7 +203,8 @@ fn a_walk_skips_expired_items_and_deletes_what_it_is_told() {
     assert_eq!(store.statistics().items, 0);
 }
 
-/// The index shrinks behind the walk, by more moves than are noted at a time.
+/// The deletions shrink the index behind the position of the walk. They move more entries than the
+/// index can note for the walk at one time.
 #[test]
 fn a_walk_that_deletes_a_million_items_is_complete() {
     const ITEMS: u64 = 1_000_000;
@@ -227,7 +232,8 @@ fn a_walk_that_deletes_a_million_items_is_complete() {
     };
     assert_eq!(end, WalkStep::Done);
     assert_eq!(store.statistics().items, 0);
-    // A bucket that is noted twice may be copied twice in one step.
+    // An item may be visited twice, because a bucket that is noted twice may be copied twice in a
+    // step.
     assert!(visits >= ITEMS, "{visits}");
     assert!(store.statistics().index_bytes < index_bytes / 2);
 }
@@ -246,7 +252,7 @@ fn a_walk_without_a_step_for_a_minute_is_superseded_by_the_next() {
         step(&mut worker, &mut stalled, &mut seen),
         WalkStep::Incomplete
     );
-    // Its end does not end the other one.
+    // Dropping the stalled walk does not end the new one.
     drop(stalled);
     assert!(store.walk(NOW_S + 60).is_none());
     let mut seen = Vec::new();

@@ -1,5 +1,5 @@
-//! The state of the log on which eviction depends: the current policy, the shares of the two parts,
-//! and the mean lifetime of segments.
+//! The state of the log on which eviction depends: the current policy, the shares of the two parts
+//! (the small part for new items, and the main part), and the mean lifetime of segments.
 
 use super::Log;
 use crate::eviction_policy::{EvictionPolicy, MeanLifetime, POLICIES};
@@ -30,10 +30,10 @@ impl Log {
         )
     }
 
-    /// Makes the small part large enough for an item whose value has this length. A value in pieces
-    /// calls this when its last piece has been allocated.
+    /// Makes the small part large enough for an item whose value has this length. The writer of a
+    /// value in pieces calls this when the last piece has been allocated.
     pub(crate) fn expect_item_of(&self, value_len: usize) {
-        // Its first and its last piece may share their segments with other items.
+        // The first and the last piece of the value may share their segments with other items.
         let segments = (value_len / self.heap.segment_size() as usize + 2) as u32;
         if segments > self.largest_item.load(Ordering::Relaxed) {
             self.largest_item.fetch_max(segments, Ordering::Relaxed);
@@ -59,9 +59,10 @@ impl Log {
 }
 
 /// Returns the shares of the small and the main part, in segments. The small part has space for two
-/// of the largest items, of `largest_item` segments, but for this at most an eighth of the memory.
-/// In a part of one per cent, an item larger than that would be evicted as soon as it was complete,
-/// before a client could read it. A policy without a small part has none for large items either.
+/// of the largest items, of `largest_item` segments each, but is not enlarged for them beyond an
+/// eighth of the memory. If the small part were smaller than an item, the item would be evicted as
+/// soon as it was complete, before a client could read it. If the policy has no small part, it gets
+/// none for large items either.
 fn shares_of(segment_limit: u32, policy: &EvictionPolicy, largest_item: u32) -> [u32; 2] {
     let small = policy.small_share(u64::from(segment_limit)) as u32;
     let two_items = largest_item.saturating_mul(2);

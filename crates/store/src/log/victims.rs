@@ -1,4 +1,5 @@
-//! Selects the next segment to evacuate, the victim.
+//! Selects the *victim*, the next segment to evacuate. A *sparse* segment is one of whose occupied
+//! bytes few are live.
 
 use super::{Log, NONE, SegmentLists};
 use crate::eviction_policy::{Part, next_part};
@@ -86,8 +87,8 @@ impl Log {
         self.is_evicting.store(is_evicting, Ordering::Relaxed);
     }
 
-    /// Examines the next [`SCAN_SEGMENTS`] segments. Returns the first one without live items, or
-    /// else a sparse one.
+    /// Examines the next [`SCAN_SEGMENTS`] segments. Returns the first of them without live items.
+    /// If there is none, returns the sparsest of them if it is sparse enough.
     fn find_cheap_victim(
         &self,
         lists: &mut SegmentLists,
@@ -113,8 +114,8 @@ impl Log {
                 return Some(Victim { number, reason });
             }
             // Live bytes are compared with the occupied bytes, not with the segment size. The
-            // unused end of the segment is no gain, because the segments of the copies will have
-            // one too.
+            // unused end of the segment is no gain, because the segments of the copies will have an
+            // unused end too.
             let live = u64::from(self.heap.live.bytes(number));
             let occupied = segment.occupied(size).max(1);
             live_sum += live;
@@ -125,6 +126,8 @@ impl Log {
                 *sparsest = Some((live_thousandths, number));
             }
         }
+        // If this is true, no item needs to be evicted: the sparsest segment is compacted, however
+        // many of its bytes are live.
         let live_items_fit = live_sum * 100 < occupied_sum * LIVE_FITS_PERCENT;
         let bounds = match (evicts, live_items_fit) {
             (false, _) => [SPARSE_PERCENT_NO_EVICTION; 2],
@@ -158,7 +161,9 @@ impl Log {
             .find_map(|part| self.close_oldest(lists, part))
     }
 
-    /// Closes the oldest segment of a part, of those that can be evacuated. Returns it as a victim.
+    /// Closes the first segment in the list of a part that can be evacuated, which is the oldest
+    /// one unless pinned segments were moved. Examines at most [`SCAN_SEGMENTS`]. Returns the
+    /// closed segment as a victim.
     fn close_oldest(&self, lists: &mut SegmentLists, part: Part) -> Option<Victim> {
         let segment_list = &mut lists.sealed[part as usize];
         let mut next = segment_list.first();
@@ -185,7 +190,7 @@ impl Log {
     /// evacuation since the item was written. `entry` is the item's entry, and `victim` contains a
     /// piece of the item. A head that was written together with the piece is in a segment of the
     /// same part and about the same age. So the head was copied if it is in the main part and the
-    /// piece in the small part, or if its segment was opened much later than the piece's.
+    /// piece in the small part, or if its segment was opened much later than the piece's segment.
     pub(crate) fn head_was_copied_out(&self, entry: Entry, victim: Victim) -> bool {
         let head = self.heap.segment_of(entry.location());
         let piece = self.heap.segment(victim.number);

@@ -235,7 +235,8 @@ impl Queues {
                 Part::Main => main.oldest,
             };
             let state = self.unlink(directory, policy, slot);
-            // The time of the last request in the life of a segment is not simulated.
+            // A miniature has no segments, so it treats every request as late in the life of the
+            // segment.
             let next = match eviction_policy.decide(part, state.frequency(), || true) {
                 _ if directory.expiry(slot).is_past(capacity.now_s) => State::ABSENT,
                 EvictionDecision::Keep { part, frequency } => State::new(queue_of(part), frequency),

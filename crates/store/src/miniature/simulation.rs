@@ -9,7 +9,7 @@ use crate::limits::{MINIATURE_SWEEP, SCORE_BITS, WATCHED_BITS_MAX, WATCHED_BITS_
 /// A hit ratio of 1. Scores are fixed-point numbers with 32 fractional bits.
 const ONE: i64 = 1 << 32;
 /// The least difference in hit ratio at which a better policy replaces the current one: three
-/// eighths of a percentage point. [`Simulation::select_policy`] adds to it.
+/// eighths of a percentage point. [`Simulation::select_policy`] adds an allowance for chance to it.
 const MARGIN: i64 = 3 * ONE / 800;
 /// Number of samples between two checks whether enough keys are watched.
 const SAMPLING_CHECK_PERIOD: u32 = 1 << 14;

@@ -1,4 +1,5 @@
-//! The present item of a key, and the part of the log for a new one.
+//! The present item of a key, and the part of the log for a new item: the small part, or the main
+//! part for items that were requested again.
 
 use crate::eviction_policy::Part;
 use crate::heap::BlockRef;
@@ -13,8 +14,9 @@ pub(crate) struct CurrentItem<'s> {
 }
 
 impl Worker {
-    /// Returns an entry with the tag of a key, and its item. The item probably has this key. The
-    /// caller uses it as a hint only, or compares the key later.
+    /// Returns an index entry with the *tag* of a key, which is a part of the hash, and the item of
+    /// this entry. The item probably has this key. The caller uses the item as a hint only, or
+    /// compares the keys later.
     #[inline]
     pub(crate) fn candidate(&self, hash: KeyHash) -> Option<CurrentItem<'_>> {
         let found = self.store.index.find_candidate(hash.0, hash.1)?;
@@ -22,10 +24,12 @@ impl Worker {
         Some(CurrentItem { found, block_ref })
     }
 
-    /// Chooses the part for a new value of a key. A key with a present item stays in the part of
-    /// that item. A new key goes to the main part if it has a ghost, and otherwise to the small
-    /// part. `present` was found by its tag, without comparing keys. About once in a million
-    /// lookups it belongs to another key. This affects nothing but the choice of the part.
+    /// Chooses the part for a new value of a key. Under a policy with probation, a key with a
+    /// present item stays in the part of that item. A key without an item goes to the main part if
+    /// it has a ghost (the remembered hash of an evicted item), and otherwise to the small part.
+    /// Under a policy without probation, all values go to the main part. `present` was found by its
+    /// tag, without comparing keys. About once in a million lookups, it belongs to another key.
+    /// This affects only the choice of the part.
     #[inline]
     pub(crate) fn part_for(&self, present: Option<&CurrentItem<'_>>, hash: KeyHash) -> Part {
         let policy = self.store.log.eviction_policy();

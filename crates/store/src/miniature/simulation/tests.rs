@@ -72,6 +72,7 @@ fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
         );
         let record = match turn % 2 {
             0 => zipf_like(turn, 20_000),
+            // Every second request is part of a loop over 6000 other records.
             _ => 100_000 + turn / 2 % 6_000,
         };
         read_through(&mut looping, record, now_s);
@@ -117,8 +118,9 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
 #[test]
 fn expired_and_flushed_items_do_not_hit() {
     let mut simulation = simulation(512);
-    // Simulates a request. Then returns whether every simulated cache has had at least one hit,
-    // which its score shows: a score is 0 until the first hit.
+    // Simulates a request in second `now_s`, after `flushes` flushes. Then returns whether every
+    // simulated cache has had at least one hit, which its score shows: a score is 0 until the first
+    // hit.
     let all_have_hit = |simulation: &mut Simulation, access, now_s, flushes| {
         let context = SampleContext { flushes, ..CONTEXT };
         let hash = 7;
@@ -132,6 +134,7 @@ fn expired_and_flushed_items_do_not_hit() {
         );
         (0..POLICY_COUNT).all(|policy| simulation.scores[policy] > 0)
     };
+    // The item expires in second 10.
     let brief = Traits {
         bytes: 100,
         expiry: Expiry::at(10),
