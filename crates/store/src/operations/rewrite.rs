@@ -15,6 +15,7 @@
 use crate::expiry::Expiry;
 use crate::heap::Location;
 use crate::heap::block::Access;
+use crate::index::Entry;
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
 use crate::log::draft::Draft;
 use crate::miniature::SampledAccess;
@@ -41,6 +42,8 @@ pub(crate) struct Snapshot {
     pub(crate) flags: u32,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
+    /// The entry of the item as it was found.
+    entry: Entry,
     /// Whether the item was restored from the tier and had not been requested before.
     is_restored: bool,
 }
@@ -227,8 +230,12 @@ impl Worker {
             found.is_restored = is_restored;
             let new_value = match compute(&found) {
                 Ok(new_value) => new_value,
+                // As in memcached, a rejected request is no access.
                 Err(rejected) => return Rewritten::Rejected(rejected),
             };
+            // Record the access first. Otherwise the allocation of memory for the new value might
+            // evict the item itself.
+            self.record_access(hash, found.entry, self.block(found.location), false, now_s);
             let upload = match self.build_value(key, hash, &found, &new_value, change, now_s) {
                 Ok(upload) => upload,
                 Err(rejected) => return Rewritten::from_rejection(rejected),
@@ -281,11 +288,9 @@ impl Worker {
             self.unlink_expired(hash.0, location, now_s);
             return None;
         }
-        // Record the access first. Otherwise the allocation of memory for the new value might evict
-        // the item itself.
-        self.record_access(hash, entry, block, false, now_s);
         Some(Snapshot {
             location,
+            entry,
             pin: Pin::take_unbounded(&self.store, location, block),
             value_len: block.value_len(),
             flags: block.flags(),
