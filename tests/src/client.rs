@@ -148,7 +148,12 @@ impl Client {
     /// # Errors
     /// The reply is not a list of statistics.
     pub fn stats(&mut self) -> Result<BTreeMap<String, String>> {
-        self.stats_of("stats")
+        let mut stats = self.stats_of("stats")?;
+        // memcached replies with an error, which is one line.
+        if let Ok(own) = self.stats_of("stats curtail") {
+            stats.extend(own);
+        }
+        Ok(stats)
     }
 
     /// Fetches the statistics that are the reply to `command`, by name.

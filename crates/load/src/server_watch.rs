@@ -150,12 +150,12 @@ impl StatsClient {
         Some(Self { stream, timeout })
     }
 
-    /// Requests `stats` and returns the bursts in the answer. None: the server does not answer in
-    /// time, or does not count bursts.
+    /// Requests `stats curtail` and returns the bursts in the answer. None: the server does not
+    /// answer in time, or does not count bursts.
     fn bursts(&mut self) -> Option<Bursts> {
         let deadline = Instant::now() + self.timeout;
         self.stream.get_ref().set_timeouts(self.timeout).ok()?;
-        self.stream.get_mut().write_all(b"stats\r\n").ok()?;
+        self.stream.get_mut().write_all(b"stats curtail\r\n").ok()?;
         let mut text = String::new();
         while (text.len() as u64) < STATS_LEN_MAX {
             let time_left = deadline.checked_duration_since(Instant::now())?;

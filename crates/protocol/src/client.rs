@@ -136,6 +136,7 @@ pub fn stats(out: &mut Vec<u8>, stats: Stats<'_>) {
         Stats::Connections => words(out, [b"conns".as_slice()]),
         Stats::HotKeys => words(out, [b"hotkeys".as_slice()]),
         Stats::Latency => words(out, [b"latency".as_slice()]),
+        Stats::Curtail => words(out, [b"curtail".as_slice()]),
         Stats::Detail(detail) => {
             words(out, [b"detail".as_slice()]);
             match detail {

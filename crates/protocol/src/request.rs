@@ -232,6 +232,8 @@ pub enum Stats<'a> {
     HotKeys,
     /// `stats latency`, which memcached does not have.
     Latency,
+    /// `stats curtail`, which memcached does not have: further statistics of this server.
+    Curtail,
     /// `stats detail`
     Detail(Detail),
     /// `stats cachedump CLASS LIMIT`

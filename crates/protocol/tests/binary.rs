@@ -187,6 +187,7 @@ fn names_of_statistics() {
         (b"detail x", Stats::Detail(Detail::Usage)),
         (b"hotkeys", Stats::HotKeys),
         (b"latency", Stats::Latency),
+        (b"curtail", Stats::Curtail),
         (b"items", Stats::Items),
         (b"slabs", Stats::Slabs),
         (b"sizes", Stats::Sizes),

@@ -381,6 +381,7 @@ fn other_classic_requests() {
         ("stats settings\r\n", Request::Stats(Stats::Settings)),
         ("stats hotkeys\r\n", Request::Stats(Stats::HotKeys)),
         ("stats latency\r\n", Request::Stats(Stats::Latency)),
+        ("stats curtail\r\n", Request::Stats(Stats::Curtail)),
         (
             "stats cachedump 1 100\r\n",
             Request::Stats(Stats::CacheDump {

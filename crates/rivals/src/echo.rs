@@ -180,7 +180,7 @@ impl PendingReplies {
 fn answer_to_other(request: &[u8]) -> io::Result<&'static [u8]> {
     match request {
         b"version\r\n" => Ok(b"VERSION echo\r\n"),
-        b"stats\r\n" => Ok(b"END\r\n"),
+        b"stats\r\n" | b"stats curtail\r\n" => Ok(b"END\r\n"),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }

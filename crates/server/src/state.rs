@@ -14,8 +14,8 @@ use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, FrameCount, Traffic, T
 use service::Ticket;
 use session::{
     ClassCounts, Clock, ClockRefused, Counter, CounterRegistry, CounterSnapshot, FIXED_STATISTICS,
-    LatencySnapshot, Now, Permissions, PrefixSums, ServerControl, StatWriter, TierRead,
-    WatchRefused, Watching, ZERO_STATISTICS,
+    LatencySnapshot, Now, OptionalPart, Permissions, PrefixSums, ServerControl, StatWriter,
+    TierRead, WatchRefused, Watching, ZERO_STATISTICS,
 };
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
@@ -253,6 +253,16 @@ impl ServerControl for ServerState {
         out.text(b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
     }
 
+    fn is_optional(&self, statistic: &[u8]) -> bool {
+        let is_off = |setting| self.config.setting(setting) == Some("no");
+        match OptionalPart::of(statistic) {
+            None => false,
+            Some(OptionalPart::Crawler) => !self.is_crawler_enabled(),
+            Some(OptionalPart::Maintainer) => is_off("lru_maintainer_thread"),
+            Some(OptionalPart::PageMover) => is_off("slab_reassign"),
+        }
+    }
+
     fn write_items(&self, now: Now, out: &mut dyn StatWriter) {
         if let Some(store) = self.items.store() {
             let counts = self.class_counts();
@@ -384,7 +394,10 @@ impl ServerControl for ServerState {
     }
 
     fn set_crawler_enabled(&self, is_enabled: bool) -> bool {
-        self.is_crawler_enabled.swap(is_enabled, Ordering::Relaxed) != is_enabled
+        let is_change = self.is_crawler_enabled.swap(is_enabled, Ordering::Relaxed) != is_enabled;
+        // The main thread reclaims expired items again.
+        self.waker.wake();
+        is_change
     }
 
     fn is_crawler_enabled(&self) -> bool {

@@ -45,8 +45,15 @@ impl Permissions {
 /// The statistics and settings of the server process. Only rare commands use them (`stats`,
 /// `verbosity`, `shutdown` and others), so the cost of dynamic dispatch does not matter.
 pub trait ServerControl: Sync {
-    /// Writes the statistics of `stats`.
+    /// Writes the statistics of `stats` and of `stats curtail`.
     fn write_stats(&self, now: Now, out: &mut dyn StatWriter);
+
+    /// Whether memcached's `stats` has no statistic of this name with the flags of this server,
+    /// although it has one with others.
+    fn is_optional(&self, statistic: &[u8]) -> bool {
+        let _ = statistic;
+        false
+    }
 
     /// Writes the statistics of items by size class, for `stats items`.
     fn write_items(&self, now: Now, out: &mut dyn StatWriter) {

@@ -7,6 +7,7 @@
 //! store, which keep evicted items). The step [`Step::NeedsMemory`] stands for both.
 
 mod change;
+mod chosen_rows;
 mod hot_keys;
 mod observe;
 mod read;

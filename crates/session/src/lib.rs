@@ -96,7 +96,8 @@ pub use latency::{
     LatencySnapshot,
 };
 pub use memcached_statistics::{
-    FIXED_STATISTICS, REPEATED_STATISTICS, ZERO_STATISTICS, is_uninformative,
+    FIXED_STATISTICS, OptionalPart, REPEATED_STATISTICS, ZERO_STATISTICS, is_of_memcached,
+    is_uninformative,
 };
 pub use now::{Clock, ClockRefused, Now};
 pub use passwords::{PasswordFormat, Passwords, PasswordsError};

@@ -1,9 +1,181 @@
-//! The statistics of memcached 1.6.45 that `stats` has only because memcached has them.
+//! The statistics of memcached 1.6.45: which of them `stats` has, and which say nothing here.
 //!
-//! Exporters look up statistics by name, and some of them fail if a name is missing. `stats`
-//! therefore contains all names. The statistics listed here never change, because they describe
-//! parts that Curtail does not have, or they repeat another statistic. The admin pages leave them
-//! out.
+//! Scripts read all of `stats`, and exporters look up statistics by name. So `stats` has exactly
+//! the names that memcached has with the same flags. The further statistics of this server are in
+//! `stats curtail`. Some of memcached's describe parts that Curtail does not have, and never
+//! change, or repeat another one, so the admin pages leave them out.
+
+/// A part of memcached that a flag turns off, and its statistics with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionalPart {
+    /// The LRU crawler.
+    Crawler,
+    /// The LRU maintainer, which sorts items into several lists.
+    Maintainer,
+    /// The thread that moves slab pages.
+    PageMover,
+}
+
+impl OptionalPart {
+    const ALL: [Self; 3] = [Self::Crawler, Self::Maintainer, Self::PageMover];
+
+    const fn statistics(self) -> &'static [&'static str] {
+        match self {
+            Self::Crawler => &CRAWLER_STATISTICS,
+            Self::Maintainer => &MAINTAINER_STATISTICS,
+            Self::PageMover => &PAGE_MOVER_STATISTICS,
+        }
+    }
+
+    /// The part to which a statistic belongs, if it is optional.
+    #[must_use]
+    pub fn of(statistic: &[u8]) -> Option<Self> {
+        let mut parts = Self::ALL.into_iter();
+        parts.find(|part| contains(part.statistics(), statistic))
+    }
+}
+
+/// Whether memcached's `stats` has a statistic of this name.
+#[must_use]
+pub fn is_of_memcached(statistic: &[u8]) -> bool {
+    contains(&STATISTICS, statistic) || OptionalPart::of(statistic).is_some()
+}
+
+fn contains(names: &[&str], statistic: &[u8]) -> bool {
+    names.iter().any(|name| name.as_bytes() == statistic)
+}
+
+/// The statistics of every memcached, and those of a server with an idle timeout or a tier.
+const STATISTICS: [&str; 104] = [
+    "pid",
+    "uptime",
+    "time",
+    "version",
+    "libevent",
+    "pointer_size",
+    "rusage_user",
+    "rusage_system",
+    "max_connections",
+    "curr_connections",
+    "total_connections",
+    "rejected_connections",
+    "connection_structures",
+    "response_obj_oom",
+    "response_obj_count",
+    "response_obj_bytes",
+    "read_buf_count",
+    "read_buf_bytes",
+    "read_buf_bytes_free",
+    "read_buf_oom",
+    "reserved_fds",
+    "cmd_get",
+    "cmd_set",
+    "cmd_flush",
+    "cmd_touch",
+    "cmd_meta",
+    "get_hits",
+    "get_misses",
+    "get_expired",
+    "get_flushed",
+    "delete_misses",
+    "delete_hits",
+    "incr_misses",
+    "incr_hits",
+    "decr_misses",
+    "decr_hits",
+    "cas_misses",
+    "cas_hits",
+    "cas_badval",
+    "touch_hits",
+    "touch_misses",
+    "store_too_large",
+    "store_no_memory",
+    "auth_cmds",
+    "auth_errors",
+    "bytes_read",
+    "bytes_written",
+    "limit_maxbytes",
+    "accepting_conns",
+    "listen_disabled_num",
+    "time_in_listen_disabled_us",
+    "threads",
+    "conn_yields",
+    "hash_power_level",
+    "hash_bytes",
+    "hash_is_expanding",
+    "malloc_fails",
+    "log_worker_dropped",
+    "log_worker_written",
+    "log_watcher_skipped",
+    "log_watcher_sent",
+    "log_watchers",
+    "unexpected_napi_ids",
+    "round_robin_fallback",
+    "bytes",
+    "curr_items",
+    "total_items",
+    "slab_global_page_pool",
+    "expired_unfetched",
+    "evicted_unfetched",
+    "evictions",
+    "reclaimed",
+    "crawler_reclaimed",
+    "crawler_items_checked",
+    "lrutail_reflocked",
+    "idle_kicks",
+    "get_extstore",
+    "get_aborted_extstore",
+    "get_oom_extstore",
+    "recache_from_extstore",
+    "miss_from_extstore",
+    "badcrc_from_extstore",
+    "extstore_memory_pressure",
+    "extstore_compact_lost",
+    "extstore_compact_rescues",
+    "extstore_compact_resc_cold",
+    "extstore_compact_resc_old",
+    "extstore_compact_skipped",
+    "extstore_page_allocs",
+    "extstore_page_evictions",
+    "extstore_page_reclaims",
+    "extstore_pages_free",
+    "extstore_pages_used",
+    "extstore_objects_evicted",
+    "extstore_objects_read",
+    "extstore_objects_written",
+    "extstore_objects_used",
+    "extstore_bytes_evicted",
+    "extstore_bytes_written",
+    "extstore_bytes_read",
+    "extstore_bytes_used",
+    "extstore_bytes_fragmented",
+    "extstore_limit_maxbytes",
+    "extstore_io_queue",
+];
+
+const CRAWLER_STATISTICS: [&str; 2] = ["lru_crawler_running", "lru_crawler_starts"];
+
+const MAINTAINER_STATISTICS: [&str; 7] = [
+    "lru_maintainer_juggles",
+    "evicted_active",
+    "moves_to_cold",
+    "moves_to_warm",
+    "moves_within_lru",
+    "direct_reclaims",
+    "lru_bumps_dropped",
+];
+
+const PAGE_MOVER_STATISTICS: [&str; 9] = [
+    "slab_reassign_rescues",
+    "slab_reassign_chunk_rescues",
+    "slab_reassign_inline_reclaim",
+    "slab_reassign_busy_items",
+    "slab_reassign_busy_deletes",
+    "slab_reassign_busy_nomem",
+    "slab_reassign_last_busy_status",
+    "slab_reassign_running",
+    "slabs_moved",
+];
 
 /// Statistics that are always 0: there are no slab pages, no LRU lists, no crawler thread, no
 /// response objects and no NAPI ids.
@@ -23,6 +195,7 @@ pub const ZERO_STATISTICS: [&str; 33] = [
     "slab_reassign_busy_items",
     "slab_reassign_busy_deletes",
     "slab_reassign_busy_nomem",
+    // Of earlier versions.
     "slab_reassign_evictions_nomem",
     "slab_reassign_running",
     "slabs_moved",

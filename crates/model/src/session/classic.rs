@@ -117,6 +117,7 @@ pub(super) fn stats(cache: &mut Cache, now_s: u64, stats: Stats<'_>) -> Vec<u8> 
         Stats::Settings => format!("STAT item_size_max {}\r\nEND\r\n", cache.item_size_max()),
         Stats::HotKeys => "STAT hotkeys:gets 0\r\nEND\r\n".to_owned(),
         Stats::Latency => "ERROR\r\n".to_owned(),
+        Stats::Curtail => "END\r\n".to_owned(),
         // The model does not count by size.
         Stats::Items => "END\r\n".to_owned(),
         Stats::Slabs => "STAT active_slabs 0\r\nSTAT total_malloced 0\r\nEND\r\n".to_owned(),

@@ -311,6 +311,7 @@ pub fn stats(name: &[u8]) -> Stats<'_> {
         b"conns" => Stats::Connections,
         b"hotkeys" => Stats::HotKeys,
         b"latency" => Stats::Latency,
+        b"curtail" => Stats::Curtail,
         name if name.starts_with(b"reset") => Stats::Reset,
         name if name.starts_with(b"settings") => Stats::Settings,
         name => Stats::Other(name),

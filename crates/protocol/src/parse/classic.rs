@@ -255,6 +255,7 @@ fn stats(rest: &[u8]) -> Result<Stats<'_>, Rejection> {
         Some(b"sizes") => Stats::Sizes,
         Some(b"hotkeys") => Stats::HotKeys,
         Some(b"latency") => Stats::Latency,
+        Some(b"curtail") => Stats::Curtail,
         Some(word) if b"detail".starts_with(word) => Stats::Detail(detail(arguments)),
         Some(b"cachedump") => return cache_dump(arguments),
         Some(word) if b"conns".starts_with(word) => Stats::Connections,

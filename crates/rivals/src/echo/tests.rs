@@ -130,6 +130,7 @@ fn the_requests_of_a_generator_before_its_load_are_answered_and_others_end_the_c
         for (request, answer) in [
             ("version\r\n", "VERSION echo\r\n"),
             ("stats\r\n", "END\r\n"),
+            ("stats curtail\r\n", "END\r\n"),
         ] {
             stream.write_all(request.as_bytes()).unwrap();
             let mut received = vec![0; answer.len()];

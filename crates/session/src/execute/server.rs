@@ -3,6 +3,7 @@
 use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
 use protocol::{Crawler, Detail, ShutdownMode, Stats};
 
+use super::chosen_rows::ChosenRows;
 use crate::control::{ServerControl, StatWriter};
 use crate::counters::Counter;
 use crate::encode::Encode;
@@ -119,7 +120,12 @@ fn stats(
 ) -> ServerOutcome {
     let (control, may_dump) = (context.control, context.control.permissions().dump);
     match which {
-        Stats::General => control.write_stats(context.now, &mut encoder.stats(bytes)),
+        Stats::General | Stats::Curtail => {
+            let is_general = which == Stats::General;
+            let mut out = encoder.stats(bytes);
+            let mut rows = ChosenRows::new(is_general, control, &mut out);
+            control.write_stats(context.now, &mut rows);
+        }
         Stats::Settings => control.write_settings(&mut encoder.stats(bytes)),
         Stats::Items => control.write_items(context.now, &mut encoder.stats(bytes)),
         Stats::Slabs => control.write_slabs(&mut encoder.stats(bytes)),
