@@ -33,6 +33,27 @@ fn wait_for<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// The memory of expired items is reclaimed although no request arrives. The pages are served by
+/// threads of their own, so that asking for them does not wake a worker.
+#[test]
+fn expired_items_of_an_idle_server_are_reclaimed() {
+    let admin = AdminServer::start(&["-m", "64"]).unwrap();
+    let mut cache = admin.cache().unwrap();
+    for number in 0..50 {
+        cache
+            .send(format!("set expires{number} 0 1 5\r\nvalue\r\n").as_bytes())
+            .unwrap();
+        assert_eq!(cache.line().unwrap(), "STORED");
+    }
+    cache.set("stays", b"value").unwrap();
+    wait_for("the reclamation", || {
+        let items = admin.stats_json().unwrap()["stats"]["curr_items"].as_u64();
+        (items == Some(1)).then_some(())
+    });
+    assert_eq!(cache.stat("reclaimed").unwrap(), 50);
+    assert_eq!(cache.get("stays").unwrap().unwrap(), b"value");
+}
+
 #[test]
 fn the_pages_show_what_stats_shows() {
     let admin = AdminServer::start(&["-m", "64"]).unwrap();

@@ -391,7 +391,7 @@ fn flags_without_effect_are_logged_and_shown() {
         "-C",
         "-N 2",
         "hashpower=20",
-        "no_lru_crawler",
+        "slab_automove=2",
     ] {
         assert!(said(&output).contains(part), "{part}: {output:?}");
     }

@@ -16,6 +16,7 @@ mod datagram_sockets;
 mod documents;
 mod error;
 mod event_collector;
+mod expired_items;
 mod limits;
 mod maintenance;
 mod passwords;

@@ -21,6 +21,7 @@ use crate::admin::Figures;
 use crate::config::Config;
 use crate::documents::{self, Parts, Root};
 use crate::error::Error;
+use crate::expired_items::ExpiredItems;
 use crate::maintenance::MaintenancePacer;
 use crate::passwords::PresentPasswords;
 use crate::pool;
@@ -69,6 +70,7 @@ pub(crate) struct Serving {
     tier: Option<RunningTier>,
     /// The maintenance of the store.
     pub(crate) maintenance: Option<MaintenancePacer>,
+    pub(crate) expired: Option<ExpiredItems>,
     /// The clients of a pool.
     clients: Arc<[ClientThread]>,
 }
@@ -83,6 +85,7 @@ impl Serving {
         // This releases the segment that is being populated. Otherwise a worker could wait for it
         // while the server stops.
         drop(self.maintenance);
+        drop(self.expired);
         let datagrams_stopped = self
             .running
             .datagrams
@@ -144,6 +147,7 @@ impl Foundation<'_> {
         };
         let state = self.state(items, http)?;
         let lower = lower.map(|lower| lower.start(&store)).transpose()?;
+        let expired = ExpiredItems::new(&store, self.clock.clone());
         let cache = CacheService {
             tier: lower.as_ref().map(|lower| Arc::clone(&lower.readers)),
             access: config.access(),
@@ -159,6 +163,7 @@ impl Foundation<'_> {
             documents: None,
             tier: lower,
             maintenance: Some(maintenance),
+            expired: Some(expired),
             clients: Arc::default(),
         };
         let started = documents.map(|parts| documents::start(parts, self.kind, config, &cache));
@@ -191,6 +196,7 @@ impl Foundation<'_> {
             documents: None,
             tier: None,
             maintenance: None,
+            expired: None,
             clients,
         })
     }

@@ -153,8 +153,11 @@ impl Server {
     /// A thread panicked.
     pub fn serve(mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
         let (state, counts) = (&self.serving.state, &self.counts);
-        let maintenance = &mut self.serving.maintenance;
-        watch::until_stopped(&self.signals, state, counts, maintenance, say)
+        let background = watch::Background {
+            maintenance: self.serving.maintenance.as_mut(),
+            expired: self.serving.expired.as_mut(),
+        };
+        watch::until_stopped(&self.signals, state, counts, background, say)
             .map_err(Error::Start)?;
         // From now on the admin pages say that the server is not ready.
         state.set_stopping();

@@ -4,23 +4,53 @@
 use std::io;
 
 use runtime::{ConnectionCounts, ConnectionSnapshot};
+use session::ServerControl as _;
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 use sys::signals::{Signal, Signals};
 
+use crate::expired_items::ExpiredItems;
 use crate::maintenance::MaintenancePacer;
 use crate::state::ServerState;
 
 /// Interval in nanoseconds at which a verbose server checks for something to log.
 const CHECK_INTERVAL_NS: u64 = 1_000_000_000;
 
+/// The work of the main thread. A server without a store has none.
+pub(crate) struct Background<'a> {
+    pub(crate) maintenance: Option<&'a mut MaintenancePacer>,
+    pub(crate) expired: Option<&'a mut ExpiredItems>,
+}
+
+impl Background<'_> {
+    /// Nanoseconds until the next step of either kind; none if there is no work. `reclaims`: the
+    /// memory of expired items is reclaimed.
+    fn next_step_in_ns(&self, reclaims: bool) -> Option<u64> {
+        let maintenance = self.maintenance.as_ref();
+        let maintenance = maintenance.and_then(|it| it.next_step_in_ns());
+        let expired = self.expired.as_ref().filter(|_| reclaims);
+        let expired = expired.and_then(|it| it.next_step_in_ns());
+        maintenance.into_iter().chain(expired).min()
+    }
+
+    /// Makes the steps that are due. `log` receives lines for the operator.
+    fn step(&mut self, reclaims: bool, log: &mut dyn FnMut(&str)) {
+        if let Some(maintenance) = &mut self.maintenance {
+            maintenance.step_unless_paused(log);
+        }
+        if let Some(expired) = self.expired.as_mut().filter(|_| reclaims) {
+            expired.step();
+        }
+    }
+}
+
 /// Runs until the signal to stop. A server that is not verbose makes no system calls meanwhile,
-/// except for maintenance.
+/// except for maintenance and when items expire.
 pub(crate) fn until_stopped(
     signals: &Signals,
     state: &ServerState,
     counts: &ConnectionCounts,
-    maintenance: &mut Option<MaintenancePacer>,
+    mut background: Background<'_>,
     log: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
     let poll = Poll::new()?;
@@ -33,17 +63,14 @@ pub(crate) fn until_stopped(
     loop {
         let check_in_ns = check_at_ns.saturating_sub(monotonic_ns());
         let check_in_ns = (state.verbosity() > 0).then_some(check_in_ns);
-        let maintained = maintenance.as_ref();
-        let step_in_ns = maintained.and_then(MaintenancePacer::next_step_in_ns);
-        poll.wait(&mut events, step_in_ns.or(check_in_ns))?;
+        let step_in_ns = background.next_step_in_ns(state.is_crawler_enabled());
+        poll.wait(&mut events, step_in_ns.into_iter().chain(check_in_ns).min())?;
         state.waker.clear();
-        if let Some(maintenance) = maintenance {
-            maintenance.step_unless_paused(&mut |line| {
-                if state.verbosity() > 0 {
-                    log(line);
-                }
-            });
-        }
+        background.step(state.is_crawler_enabled(), &mut |line| {
+            if state.verbosity() > 0 {
+                log(line);
+            }
+        });
         while let Some(signal) = signals.take() {
             match signal {
                 Signal::Stop | Signal::User1 => return Ok(()),

@@ -83,6 +83,37 @@ impl Worker {
         if self.store.log.available() < self.store.log.reserve() {
             return self.evacuate_step(budget, now_s);
         }
+        self.reclaim_step(budget, now_s)
+    }
+
+    /// Reclaims segments whose items have all expired, for a thread that serves no requests. Makes
+    /// at most `steps` steps, each of which examines a few segments or visits [`STEP_ITEMS`]
+    /// blocks. Returns true if there may be more to reclaim now, and otherwise determines when
+    /// there may be ([`Store::reclaim_time`](crate::Store::reclaim_time)).
+    pub fn reclaim_expired(&mut self, now_s: u32, steps: usize) -> bool {
+        self.ensure_online();
+        if self.cursor.is_none() && !self.store.log.update_reclaim_time(now_s) {
+            return false;
+        }
+        for _ in 0..self.store.log.open_segment_count() {
+            self.store.log.seal_expired(now_s);
+        }
+        let mut searches = self.store.log.searches_per_cycle();
+        for _ in 0..steps {
+            if !self.reclaim_step(STEP_ITEMS, now_s) {
+                searches -= 1;
+            }
+            if searches == 0 {
+                self.store.log.update_reclaim_time(now_s);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Continues the evacuation of a segment, or begins that of one without live items. Returns
+    /// false if it found none.
+    fn reclaim_step(&mut self, budget: usize, now_s: u32) -> bool {
         if self.cursor.is_none()
             && let Some(victim) = self.store.log.select_empty_victim(now_s)
         {

@@ -20,6 +20,7 @@ pub(crate) mod draft;
 mod eviction;
 mod flush;
 mod pages;
+mod reclaim_time;
 mod reuse;
 mod segment_list;
 mod segment_lists;
@@ -79,6 +80,8 @@ pub(crate) struct Log {
     flushes: Flushes,
     /// Whether the maintenance thread may have to discard or populate segments (`log/pages.rs`).
     needs_page_maintenance: AtomicBool,
+    /// The second at which a segment may be reclaimable (`reclaim_time.rs`).
+    reclaim_s: AtomicU32,
     /// Number of calls of `seal_expired`. Modulo the length of `open_segments`, it is the index of
     /// the open segment that the next call examines.
     next_open_segment: AtomicU32,
@@ -123,6 +126,7 @@ impl Log {
             allocatable: AtomicU32::new(segment_limit),
             flushes: Flushes::new(),
             needs_page_maintenance: AtomicBool::new(true),
+            reclaim_s: AtomicU32::new(Expiry::NEVER.word()),
             next_open_segment: AtomicU32::new(0),
             openings: Default::default(),
             is_evicting: AtomicBool::new(false),
@@ -339,6 +343,7 @@ impl Log {
         );
         self.heap.live.clear(number);
         segment.open(target.part, self.flush_count(), target.now_s, opening);
+        self.note_opened(target.expiry);
         // Release: pairs with the acquire in `allocate_between`. A writer that loads this number
         // sees the metadata that `Segment::open` has stored.
         open_segment.store(number, Ordering::Release);
@@ -506,6 +511,11 @@ impl Log {
         self.reclaim_retired(&mut lists);
         let is_pending = !lists.retired.is_empty() || (!is_copy && lists.populating > 0);
         is_pending || self.can_allocate(&lists, is_copy)
+    }
+
+    /// The number of segments that may be open at a time.
+    pub(crate) fn open_segment_count(&self) -> usize {
+        self.open_segments.len()
     }
 
     /// Examines one open segment, a different one at each call. Seals it if all its items have

@@ -8,6 +8,7 @@ use rapidhash::v3::RapidSecrets;
 
 use crate::config::{Config, ConfigError};
 use crate::epochs::Epochs;
+use crate::expiry::Expiry;
 use crate::ghost::Ghosts;
 use crate::heap::Heap;
 use crate::heap::holds::Holds;
@@ -246,6 +247,15 @@ impl Store {
     #[must_use]
     pub fn needs_page_maintenance(&self) -> bool {
         self.log.needs_page_maintenance()
+    }
+
+    /// When memory may be reclaimable although no request arrives, because items have expired
+    /// ([`Worker::reclaim_expired`](crate::Worker::reclaim_expired)). A lower bound, and never if
+    /// no item expires. It may become earlier; then
+    /// [`needs_page_maintenance`](Self::needs_page_maintenance) returns true.
+    #[must_use]
+    pub fn reclaim_time(&self) -> Expiry {
+        self.log.reclaim_time()
     }
 
     /// Uses small pages from now on, for memory that is not resident yet. Useful on a machine on

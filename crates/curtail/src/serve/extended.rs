@@ -75,6 +75,15 @@ const NO_COMPACTION: Effect = Effect::None("the tier is a ring without compactio
 const NO_TLS: Effect = Effect::Refused("TLS is not served, and clients would talk in the clear");
 const NO_PROXY: Effect = Effect::Refused("the proxy is not served");
 
+/// What `no_modern` turns off: the crawler, and settings that have no effect.
+const NO_MODERN: [(&str, &str); 5] = [
+    ("slab_reassign", "no"),
+    ("slab_automove", "0"),
+    ("lru_segmented", "no"),
+    ("lru_crawler", "no"),
+    ("lru_maintainer_thread", "no"),
+];
+
 const fn key(name: &'static str, form: Form, effect: Effect) -> Key {
     Key {
         name,
@@ -113,12 +122,12 @@ pub(super) const KEYS: &[Key] = &[
         Effect::None("keys are hashed with a secret seed"),
     ),
     shown(
-        key("lru_crawler", Form::Bare, NO_CRAWLER),
+        key("lru_crawler", Form::Bare, Effect::Same),
         "lru_crawler",
         "yes",
     ),
     shown(
-        key("no_lru_crawler", Form::Bare, NO_CRAWLER),
+        key("no_lru_crawler", Form::Bare, Effect::Same),
         "lru_crawler",
         "no",
     ),
@@ -249,7 +258,7 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "no_modern",
         Form::Bare,
-        Effect::None("there is one way to evict"),
+        Effect::None("it only disables lru_crawler: there is one way to evict"),
     ),
     key(
         "no_maxconns_fast",
@@ -404,10 +413,17 @@ fn accept_one(pair: &str, accepted: &mut Accepted) -> anyhow::Result<()> {
     {
         accepted.tier.push((key.name, value.to_owned()));
     }
-    if let Some((row, bare)) = key.setting {
-        let text = key.form.shown(value.unwrap_or(bare));
+    let mut show = |row, text| {
         accepted.settings.retain(|(other, _)| *other != row);
         accepted.settings.push((row, text));
+    };
+    if let Some((row, bare)) = key.setting {
+        show(row, key.form.shown(value.unwrap_or(bare)));
+    }
+    if key.name == "no_modern" {
+        for (row, text) in NO_MODERN {
+            show(row, text.to_owned());
+        }
     }
     Ok(())
 }
@@ -492,98 +508,4 @@ impl Form {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    fn accepted(list: &str) -> Accepted {
-        accept(&[list.to_owned()]).unwrap()
-    }
-
-    fn refused(list: &str) -> String {
-        format!("{:#}", accept(&[list.to_owned()]).unwrap_err())
-    }
-
-    /// A valid example of each key.
-    pub(in super::super) fn example(key: &Key) -> String {
-        let value = match key.form {
-            Form::Bare => return key.name.to_owned(),
-            Form::Integer(low, _) | Form::OptionalInteger(low, _) => low.to_string(),
-            Form::Kilobytes => "0".to_owned(),
-            Form::Fraction(_) => "0.5".to_owned(),
-            Form::Word(words) => words[0].to_owned(),
-            Form::FileAndSize => "/mnt/cache:1G".to_owned(),
-            Form::Anything => "x".to_owned(),
-        };
-        format!("{}={value}", key.name)
-    }
-
-    #[test]
-    fn keys_are_listed_once() {
-        for (number, key) in KEYS.iter().enumerate() {
-            let same = KEYS[..number].iter().any(|other| other.name == key.name);
-            assert!(!same, "{} is listed twice", key.name);
-        }
-    }
-
-    #[test]
-    fn a_key_without_effect_is_noted_and_shown() {
-        assert_eq!(accepted("modern,maxconns_fast,"), Accepted::default());
-        let both = accepted("hashpower=20,slab_automove");
-        assert_eq!(
-            both.notes,
-            [
-                "-o hashpower=20 (the index grows by itself)",
-                "-o slab_automove (there are no slab classes)"
-            ]
-        );
-        assert_eq!(
-            both.settings,
-            [
-                ("hashpower_init", "20".to_owned()),
-                ("slab_automove", "1".to_owned())
-            ]
-        );
-        let bytes = accepted("worker_logbuf_size=16").settings;
-        assert_eq!(bytes, [("worker_logbuf_size", "16384".to_owned())]);
-        let last = accepted("lru_crawler,no_lru_crawler").settings;
-        assert_eq!(last, [("lru_crawler", "no".to_owned())]);
-    }
-
-    #[test]
-    fn values_outside_memcacheds_bounds_are_rejected() {
-        for wrong in [
-            "hashpower",
-            "hashpower=11",
-            "hashpower=33",
-            "slab_automove=3",
-            "slab_automove_window=2",
-            "slab_automove_ratio=0",
-            "hot_lru_pct=80",
-            "hash_algorithm=md5",
-            "slab_chunk_max=0",
-            "ext_path=/mnt/cache",
-            "modern=yes",
-        ] {
-            assert!(
-                refused(wrong).starts_with(&format!("-o {wrong}: ")),
-                "{wrong}"
-            );
-        }
-    }
-
-    #[test]
-    fn keys_of_unserved_security_are_rejected() {
-        for (key, why) in [("ssl_chain_cert=a", "TLS"), ("proxy_config=a", "proxy")] {
-            assert!(refused(key).contains(why), "{key}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_key_gets_a_suggestion() {
-        assert_eq!(
-            refused("modrn"),
-            "-o modrn: no such key; did you mean modern?"
-        );
-        assert_eq!(refused("zzzzzzzzz"), "-o zzzzzzzzz: no such key");
-    }
-}
+pub(super) mod tests;
