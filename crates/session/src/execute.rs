@@ -81,6 +81,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 return read_many::begin(*keys, *touch, request, &input[..len]);
             }
             Operation::Delete { compare } => {
+                // Only a deletion that compares the CAS needs the item in memory.
                 if compare.is_some() && context.must_fetch(key, hash) {
                     return Step::NeedsMemory;
                 }

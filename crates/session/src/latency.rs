@@ -213,6 +213,7 @@ mod tests {
         let snapshot = counters.latencies().snapshot();
         let get = snapshot.of(CommandClass::Get);
         let buckets = get.buckets();
+        // 7 µs is in the bucket up to 10 µs, and 300 ms in the last bucket.
         assert_eq!((buckets[3], buckets[LATENCY_BUCKETS - 1]), (30, 1));
         assert_eq!(get.sum_ns, 30 * 7_000 + 300_000_000);
         let counts = CommandClass::ALL.map(|class| snapshot.of(class).count());

@@ -163,8 +163,10 @@ mod tests {
         assert_eq!(NOW.expiry(0), Expiry::NEVER);
         assert!(NOW.expiry(-1).is_past(1));
         assert_eq!(NOW.expiry(5), Expiry::at(105));
+        // Thirty days.
         assert_eq!(NOW.expiry(2_592_000), Expiry::at(2_592_100));
         assert_eq!(NOW.expiry(1_700_000_150), Expiry::at(150));
+        // A Unix time in the year 1970.
         assert!(NOW.expiry(2_592_001).is_past(100));
     }
 

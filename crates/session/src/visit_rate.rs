@@ -89,6 +89,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_an_allowance_is_carried_over_to_the_next_pause() {
+        // 6400 entries a second are one step for each pause.
         assert_eq!(steps(6_400, 3), [1, 1, 1]);
         assert_eq!(steps(9_600, 4), [2, 1, 2, 1]);
         assert_eq!(steps(1_600, 8), [1, 0, 0, 0, 1, 0, 0, 0]);

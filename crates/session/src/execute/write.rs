@@ -35,6 +35,8 @@ pub(super) fn store<E: Encode>(
         observe::before_store(key, request.hash, context);
     }
     let is_complete = data.len() >= value_len + E::VALUE_END.len();
+    // `Ok(Ok(_))` is the outcome of the store, `Ok(Err(_))` is reserved memory, and `Err(_)` means
+    // that the store rejected the value.
     let result = if is_complete && data[value_len..].starts_with(E::VALUE_END) {
         if depends_on_item(options) && context.must_fetch(key, request.hash) {
             return Step::NeedsMemory;

@@ -153,6 +153,8 @@ fn fields(item: &impl EncodedItem, times: Times) -> MetaFields {
     let present_s = seconds_left(item.expiry(), now_s);
     let ttl_s =
         |expiry: Option<Expiry>| expiry.map_or(present_s, |expiry| seconds_left(expiry, now_s));
+    // If this request has created the item, the reply shows no earlier time to live (-1) and no
+    // earlier claim, and the client of this request has won the claim.
     MetaFields {
         cas: item.cas(),
         client_flags: item.flags(),

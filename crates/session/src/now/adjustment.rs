@@ -116,6 +116,7 @@ mod tests {
         assert_eq!(clock.shown_s(99), 16);
         assert_eq!(clock.change(advance(3), 20), Ok(19));
         assert_eq!(clock.change(DebugTime::Pause, 21), Ok(19));
+        // The clock is ahead by 5 + 3 seconds.
         assert_eq!(clock.change(DebugTime::Resume, 22), Ok(30));
         assert_eq!(clock.shown_s(23), 31);
         assert_eq!(

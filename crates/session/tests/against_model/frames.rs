@@ -69,6 +69,7 @@ fn read() -> impl Strategy<Value = Vec<u8>> {
             key: key.as_bytes(),
             exptime: touches.then_some(60),
             with_key,
+            // 0x1c is `touch`, whose reply has no value.
             with_value: opcode != 0x1c,
         };
         frame(opcode, 0, &Request::Get(get), "")
@@ -97,6 +98,7 @@ fn arith() -> impl Strategy<Value = Vec<u8>> {
     (opcodes, key(), cas(), 0..30_u64, vivify).prop_map(|(opcode, key, cas, delta, vivify)| {
         let arith = Arith {
             key: key.as_bytes(),
+            // The odd opcodes increment.
             mode: match opcode & 1 {
                 1 => ArithMode::Increment,
                 _ => ArithMode::Decrement,

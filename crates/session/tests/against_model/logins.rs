@@ -138,6 +138,7 @@ proptest! {
         // The reply to that frame, if there is one, has the status "not authorized" or "invalid".
         let rest = &without_login.replies[before.replies.len()..];
         prop_assert!(rest.is_empty() || rest[6..8] == [0, 0x20] || rest[6..8] == [0, 4], "{:?}", rest);
+        // One frame: a header of 24 bytes and a short text.
         prop_assert!(rest.len() <= 24 + 32, "{:?}", rest);
     }
 }
