@@ -1,4 +1,4 @@
-//! Log lines of events, for `watch`.
+//! Log lines of events, for `watch`. A *watcher* is a client that receives such lines.
 //!
 //! ```text
 //! worker ── line ──▶ LogBuffer (one for each worker) ──▶ collector thread ──▶ Watcher ──▶ session
@@ -12,8 +12,8 @@
 //! - A worker never waits: if the buffer is full or locked, the line is dropped and counted.
 //! - The collector is a thread that exists while there are watchers. It copies each line to the
 //!   watchers of its stream, and wakes their connections.
-//! - A watcher is a client that receives log lines. While its buffer is full, further lines for it
-//!   are skipped. The next line that it receives is preceded by the number of skipped lines.
+//! - While the buffer of a watcher is full, further lines for it are skipped. The next line that it
+//!   receives is preceded by the number of skipped lines.
 //!
 //! The format of the lines is that of memcached 1.6.45 (`logger.c`).
 

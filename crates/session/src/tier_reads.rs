@@ -5,8 +5,9 @@
 //!
 //! 1. [`Session::answer`] begins to execute the request. Its item is only in the tier, so execution
 //!    calls `want` and stops.
-//! 2. `begin_fetch` issues a [`Ticket`] for each wanted item, and passes the read to a reader
-//!    thread. Other connections have their turns while that thread waits for the disk.
+//! 2. `begin_fetch` issues a [`Ticket`] for each wanted item, with which the result will come back,
+//!    and passes the read to a reader thread. Other connections have their turns while that thread
+//!    waits for the disk.
 //! 3. [`Session::complete_read`] takes the result of each read.
 //! 4. After the last result, [`Session::answer`] restores the items to memory (`Fetch::finish`),
 //!    and executes the request.
@@ -117,6 +118,7 @@ impl Fetch {
                 .restore(&item, hash, record.value(), address, now_s);
             match restored {
                 Err(Rejected::Deferred | Rejected::HoldLimit) => return Some(Next::Memory),
+                // The item changed during the read.
                 Ok(false) => {}
                 Ok(true) => tier.readers.tier().count_restored(true),
                 Err(_) => tier.readers.tier().count_restored(false),
