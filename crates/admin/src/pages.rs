@@ -64,7 +64,8 @@ impl Page {
         let path = request.path();
         match Self::ALL.into_iter().find(|page| page.path() == path) {
             Some(Self::Index) => {
-                index::write(out);
+                let others = Self::ALL.into_iter().filter(|page| *page != Self::Index);
+                index::write(others.map(|page| (page.path(), page.description())), out);
                 (Status::Ok, HTML)
             }
             Some(Self::Metrics) => {

@@ -1,7 +1,5 @@
 //! `/`: a list of the pages, for people.
 
-use super::Page;
-
 const START: &str = "<!doctype html>
 <html lang=\"en\">
 <meta charset=\"utf-8\">
@@ -18,10 +16,10 @@ dd { margin: 0 0 .75rem }
 <dl>
 ";
 
-pub(super) fn write(out: &mut Vec<u8>) {
+/// Writes the list of `pages`, each with its path and its description.
+pub(super) fn write(pages: impl Iterator<Item = (&'static str, &'static str)>, out: &mut Vec<u8>) {
     out.extend_from_slice(START.as_bytes());
-    for page in Page::ALL.into_iter().filter(|page| *page != Page::Index) {
-        let (path, description) = (page.path(), page.description());
+    for (path, description) in pages {
         let row = format!("<dt><a href=\"{path}\">{path}</a></dt><dd>{description}</dd>\n");
         out.extend_from_slice(row.as_bytes());
     }
