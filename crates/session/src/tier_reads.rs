@@ -118,7 +118,7 @@ impl Fetch {
                 .restore(&item, hash, record.value(), address, now_s);
             match restored {
                 Err(Rejected::Deferred | Rejected::HoldLimit) => return Some(Next::Memory),
-                // The item changed during the read.
+                // The item changed during the read, or was restored for another request.
                 Ok(false) => {}
                 Ok(true) => tier.readers.tier().count_restored(true),
                 Err(_) => tier.readers.tier().count_restored(false),
