@@ -48,8 +48,8 @@ pub trait ServerControl: Sync {
     /// Writes the statistics of `stats` and of `stats curtail`.
     fn write_stats(&self, now: Now, out: &mut dyn StatWriter);
 
-    /// Whether memcached's `stats` has no statistic of this name with the flags of this server,
-    /// although it has one with others.
+    /// Whether `stats` leaves out this statistic of memcached, because it belongs to a part that is
+    /// turned off ([`OptionalPart`](crate::OptionalPart)).
     fn is_optional(&self, statistic: &[u8]) -> bool {
         let _ = statistic;
         false

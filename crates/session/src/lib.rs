@@ -111,7 +111,7 @@ pub use text::TextStats;
 pub use tier_reads::{TierAccess, TierRead};
 pub use watching::{LogCounts, WatchRefused, Watching};
 
-/// The names of all eviction policies of the store. `stats` shows the one that is in use.
+/// The names of all eviction policies of the store. `stats curtail` shows the one that is in use.
 #[must_use]
 pub fn eviction_policies() -> [&'static str; store::eviction::POLICY_COUNT] {
     store::eviction::POLICIES

@@ -1,11 +1,12 @@
-//! The statistics of memcached 1.6.45: which of them `stats` has, and which say nothing here.
+//! The statistics of memcached 1.6.45: which of them `stats` shows, and which have no meaning in
+//! Curtail.
 //!
-//! Scripts read all of `stats`, and exporters look up statistics by name. So `stats` has exactly
-//! the names that memcached has with the same flags. The further statistics of this server are in
-//! `stats curtail`. Some of memcached's describe parts that Curtail does not have, and never
-//! change, or repeat another one, so the admin pages leave them out.
+//! Scripts read all of `stats`, and exporters look up statistics by name. So `stats` shows exactly
+//! the names that memcached shows with the same flags. `stats curtail` shows the other statistics
+//! of this server. Some statistics of memcached never change here, because they describe parts that
+//! Curtail does not have. Some repeat another statistic. The admin pages leave out both kinds.
 
-/// A part of memcached that a flag turns off, and its statistics with it.
+/// A part of memcached that a flag turns off. Its statistics are then left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionalPart {
     /// The LRU crawler.
@@ -27,7 +28,8 @@ impl OptionalPart {
         }
     }
 
-    /// The part to which a statistic belongs, if it is optional.
+    /// The optional part to which a statistic belongs. `None` if the statistic belongs to no such
+    /// part.
     #[must_use]
     pub fn of(statistic: &[u8]) -> Option<Self> {
         let mut parts = Self::ALL.into_iter();
@@ -45,7 +47,8 @@ fn contains(names: &[&str], statistic: &[u8]) -> bool {
     names.iter().any(|name| name.as_bytes() == statistic)
 }
 
-/// The statistics of every memcached, and those of a server with an idle timeout or a tier.
+/// The statistics that do not belong to an [`OptionalPart`]. Those of the idle timeout and of the
+/// tier (memcached's `extstore`) are among them.
 const STATISTICS: [&str; 104] = [
     "pid",
     "uptime",
@@ -195,7 +198,7 @@ pub const ZERO_STATISTICS: [&str; 33] = [
     "slab_reassign_busy_items",
     "slab_reassign_busy_deletes",
     "slab_reassign_busy_nomem",
-    // Of earlier versions.
+    // Only earlier versions of memcached have the next statistic.
     "slab_reassign_evictions_nomem",
     "slab_reassign_running",
     "slabs_moved",

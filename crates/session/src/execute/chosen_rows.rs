@@ -1,12 +1,13 @@
-//! The division of the statistics between `stats`, which has the names that memcached has, and
-//! `stats curtail`, which has all others.
+//! The division of the server's statistics between two commands: `stats` shows those whose names
+//! memcached has, and `stats curtail` shows all others.
 
 use crate::control::{ServerControl, StatWriter};
 use crate::memcached_statistics::is_of_memcached;
 
-/// Writes the statistics of one of the two commands, and leaves out the others.
+/// Writes the statistics that one of the two commands shows, and leaves out those of the other
+/// command.
 pub(super) struct ChosenRows<'a> {
-    /// `stats`, and not `stats curtail`.
+    /// Whether the command is `stats`. If false, it is `stats curtail`.
     is_general: bool,
     control: &'a dyn ServerControl,
     out: &'a mut dyn StatWriter,
