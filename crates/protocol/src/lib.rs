@@ -25,6 +25,7 @@ mod parse;
 mod rejection;
 pub mod reply;
 pub mod request;
+mod word_end;
 mod words;
 
 pub use login::{Credentials, ParsedLogin, parse_login};

@@ -7,7 +7,7 @@ mod meta;
 use memchr::memchr;
 
 use crate::limits::{GET_LINE_MAX, LINE_MAX};
-use crate::{Parsed, Rejection, Request};
+use crate::{Parsed, Rejection, Request, word_end};
 
 /// Parses the command line at the front of `input`. The first `scanned` bytes are known to contain
 /// no line end, from [`Parsed::Incomplete`] for a shorter part of the same input.
@@ -94,7 +94,7 @@ fn command(line: &[u8], len: usize) -> Result<Request<'_>, ParseError> {
     if len < 4 {
         return Err(Rejection::BadFormat.into());
     }
-    let word_len = memchr(b' ', line).unwrap_or(line.len());
+    let word_len = word_end::find(line, b' ').unwrap_or(line.len());
     let (word, rest) = line.split_at(word_len);
     if let [b'm', letter] = word {
         return meta::command(*letter, line, rest);

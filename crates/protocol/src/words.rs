@@ -1,15 +1,13 @@
 //! Splitting a line into words between spaces, and the two lists of words that requests contain.
 
-use memchr::memchr;
-
 use crate::limits::{KEY_MAX, WORDS_MAX};
-use crate::{Keys, MetaFlag, MetaFlags, MetaKey, base64};
+use crate::{Keys, MetaFlag, MetaFlags, MetaKey, base64, word_end};
 
 /// The next word of `rest`, which is advanced past it.
 pub(crate) fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let start = rest.iter().position(|&byte| byte != b' ')?;
     let text = &rest[start..];
-    let len = memchr(b' ', text).unwrap_or(text.len());
+    let len = word_end::find(text, b' ').unwrap_or(text.len());
     let (word, after) = text.split_at(len);
     *rest = after;
     Some(word)

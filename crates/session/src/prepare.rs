@@ -4,6 +4,7 @@
 use store::{KeyHash, Worker};
 
 use crate::limits::PREFETCH_INPUT_MAX;
+use crate::lines;
 use crate::operation::{Key, Operation};
 use crate::protocols::{Decoded, Encoder, Protocol};
 use crate::session::{Session, State};
@@ -116,19 +117,41 @@ impl Session {
         worker: &Worker,
         prepared: &mut Vec<Prepared<'a>>,
     ) -> usize {
-        let first = prepared.len();
-        let (Some(mut at), Some(&first_byte)) = (self.next_command_at(input), input.first()) else {
+        let (Some(at), Some(&first_byte)) = (self.next_command_at(input), input.first()) else {
             return 0;
         };
         let needs_login = self.needs_login;
         let detect = || Protocol::detect(first_byte).of_new_client(needs_login);
-        let protocol = *self.protocol.get_or_insert_with(detect);
+        match *self.protocol.get_or_insert_with(detect) {
+            // The usual protocol has a loop of its own, which contains the decoder.
+            Protocol::Lines => self.prepare_with(lines::decode, input, at, max, worker, prepared),
+            other => {
+                let decode = |input: &'a [u8], scanned, request: &mut Prepared<'a>| {
+                    other.decode(input, scanned, request)
+                };
+                self.prepare_with(decode, input, at, max, worker, prepared)
+            }
+        }
+    }
+
+    /// As [`prepare`](Self::prepare), of the requests from offset `at` on.
+    #[inline]
+    fn prepare_with<'a>(
+        &mut self,
+        decode: impl Fn(&'a [u8], usize, &mut Prepared<'a>) -> Decoded,
+        input: &'a [u8],
+        mut at: usize,
+        max: usize,
+        worker: &Worker,
+        prepared: &mut Vec<Prepared<'a>>,
+    ) -> usize {
+        let first = prepared.len();
         while prepared.len() - first < max && at < input.len() {
             prepared.push(Prepared::undecoded());
             let Some(request) = prepared.last_mut() else {
                 break;
             };
-            let decoded = protocol.decode(&input[at..], self.scanned as usize, request);
+            let decoded = decode(&input[at..], self.scanned as usize, request);
             if let Decoded::Incomplete { scanned } = decoded {
                 prepared.pop();
                 // The protocol limits a command line to about a million bytes.
@@ -173,7 +196,7 @@ impl Session {
 }
 
 /// Hashes the key of a request and prefetches its index bucket. Returns zero if the key is empty.
-#[inline]
+#[inline(always)]
 fn hash_and_prefetch(key: Key<'_>, worker: &Worker) -> KeyHash {
     if key.bytes.is_empty() {
         return KeyHash::default();

@@ -187,7 +187,7 @@ pub(crate) trait WithEncoder {
 impl Encoder<'_> {
     /// Runs `step` with the encoder of the request's protocol. Execution branches on the protocol
     /// of a request only here.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn dispatch<S: WithEncoder>(&self, step: S) -> S::Result {
         match self {
             Self::Text(text) => step.run(text),

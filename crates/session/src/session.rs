@@ -210,6 +210,7 @@ impl Session {
         progress
     }
 
+    #[inline(always)]
     fn answer_all(
         &mut self,
         prepared: &[Prepared<'_>],

@@ -1,10 +1,9 @@
 //! The classic text commands.
 
-use memchr::{memchr, memchr2};
-
 use super::{ParseError, administration};
 use crate::decimal;
 use crate::limits::{KEY_MAX, SLAB_CLASSES, VALUE_LEN_MAX};
+use crate::word_end;
 use crate::words::{self, Words};
 use crate::{
     Arith, ArithMode, Delete, Detail, FlushAll, Get, Keys, Rejection, Request, Set, SetMode,
@@ -46,7 +45,7 @@ pub(super) fn command<'a>(word: &[u8], line: &'a [u8], rest: &'a [u8]) -> Outcom
 pub(super) fn single_get(input: &[u8]) -> Option<(Request<'_>, usize)> {
     let text = input.strip_prefix(b"get ")?;
     let most = text.len().min(KEY_MAX + LINE_END_MAX);
-    let at = memchr2(b' ', b'\n', &text[..most])?;
+    let at = word_end::find_either(&text[..most], b' ', b'\n')?;
     if text[at] != b'\n' {
         return None;
     }
@@ -88,7 +87,7 @@ fn get_and_touch(mut rest: &[u8], with_cas: bool) -> Outcome<'_> {
 /// All keys of a line. One key that is too long rejects the whole line, as memcached drops the
 /// items that it had found for the other keys.
 fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Rejection> {
-    if !rest.is_empty() && rest.len() <= KEY_MAX && memchr(b' ', rest).is_none() {
+    if !rest.is_empty() && rest.len() <= KEY_MAX && word_end::find(rest, b' ').is_none() {
         let is_single = true;
         return Ok(Keys { rest, is_single });
     }

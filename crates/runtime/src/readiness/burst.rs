@@ -64,7 +64,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             &mut outcomes,
             send,
         );
-        for (member, outcome) in members.drain(..).zip(outcomes.drain(..)) {
+        for (member, outcome) in members.drain(..).zip(&outcomes) {
             self.keep_unconsumed(member.slot, member.input, outcome.progress.consumed);
             if outcome.is_lost {
                 self.close(member.slot);
@@ -73,6 +73,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
                 self.count_buffered(member.slot);
             }
         }
+        outcomes.clear();
         self.members = members;
         self.outcomes = outcomes;
     }

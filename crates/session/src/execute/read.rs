@@ -193,7 +193,7 @@ fn create(
 }
 
 /// Counts a read, as a touch or as a get ([`ReadCount`]). `result` is the size of the item.
-#[inline]
+#[inline(always)]
 fn count_read(
     key: &[u8],
     result: Result<ItemSize, Miss>,
