@@ -12,7 +12,8 @@
 //! (`epochs.rs`). A block may also be written into a *hole*, the space of an overwritten or deleted
 //! item (`worker/holes.rs`), instead of being appended. A *stripe* is a group of workers that share
 //! open segments. The *parts* are the two queues of S3-FIFO: small for new items, main for those
-//! requested again (`evacuation.rs`). An *expiry class* is a range of times to live (`class_of`).
+//! requested again (`evacuation.rs`). An *expiry class* is a range of times to live (`class_of`). A
+//! segment is *resident* while it may have pages of memory.
 
 mod allocation;
 mod content;
@@ -418,10 +419,11 @@ impl Log {
         Some(lists.first_unused - 1)
     }
 
-    /// Moves retired segments to the free list if their stamp (`epochs.rs`) has passed and no pin
-    /// or upload holds them. Segments whose stamp has passed but that are held wait in the list
-    /// `held`. Then, while more segments are resident than allowed, moves free segments to the list
-    /// of segments to be discarded.
+    /// Moves retired segments to the free list under two conditions. Their stamp (`epochs.rs`) has
+    /// passed, which means that every worker has been quiescent since they were retired. And no pin
+    /// or upload holds them. Segments that meet only the first condition wait in the list `held`.
+    /// Then, while more segments are resident than allowed, moves free segments to the list of
+    /// segments to be discarded.
     fn reclaim_retired(&self, lists: &mut SegmentLists) {
         while let Some(&(number, stamp)) = lists.retired.front() {
             if !self.epochs.has_passed(stamp) {

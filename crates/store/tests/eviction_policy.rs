@@ -237,6 +237,7 @@ fn an_item_larger_than_a_hundredth_of_the_memory_is_found_after_it_was_stored() 
             let (hash, write) = (worker.hash(&key), Write::plain(Mode::Set, Expiry::NEVER));
             worker.put(&key, hash, &value, &write, 1).unwrap();
             worker.quiescent();
+            // In second 1, at most 64 blocks in each call.
             while worker.maintain(1, 64) {}
             let found = worker.read(&key, hash, 1, Read::default(), |item| {
                 Some(item.value_len())

@@ -114,6 +114,7 @@ fn a_touch_changes_only_the_expiry() {
             worker.quiescent();
         }
     }
+    // At most 64 blocks in each call.
     while worker.maintain(NOW_S, 64) {}
     let statistics = worker.store().statistics();
     assert_eq!((statistics.items, statistics.bytes_live), (0, 0));

@@ -10,7 +10,7 @@ use crate::sync::atomic::Ordering;
 /// The amount and the age of what all segments contain.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// Total length of all blocks, dead and live, in bytes.
+    /// Total length, in bytes, of all blocks, whether an item uses them (live) or not (dead).
     pub(crate) bytes_occupied: u64,
     /// The time at which the oldest segment was opened, in seconds. Only the open segments and the
     /// oldest sealed segment of each part are compared. `None` if nothing has been written.

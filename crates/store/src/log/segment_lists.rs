@@ -9,10 +9,10 @@ use crate::heap::SegmentNumber;
 /// The segments that are not open, by state. [`Log`](super::Log) has a lock for them.
 #[derive(Debug, Default)]
 pub(super) struct SegmentLists {
-    /// Empty segments that count as resident.
+    /// Empty segments that count as *resident*: they may have pages of memory.
     pub(super) free: Vec<SegmentNumber>,
     /// Evacuated segments that readers may still use, oldest first. Each becomes free once its
-    /// epoch stamp has passed.
+    /// epoch stamp has passed, because every worker has then been quiescent.
     pub(super) retired: VecDeque<(SegmentNumber, Stamp)>,
     /// Evacuated segments whose stamp has passed. Each becomes free once no pin or upload holds it.
     pub(super) held: Vec<SegmentNumber>,
@@ -35,8 +35,8 @@ pub(super) struct SegmentLists {
     pub(super) bytes_occupied: u64,
     /// Number of segments that may have pages, without those in `to_discard`.
     pub(super) resident: u32,
-    /// The segment that the search for sparse and empty victims has examined last. The search
-    /// advances through all segment numbers cyclically.
+    /// The segment that the search for victims (segments to evacuate) with few or no live bytes has
+    /// examined last. The search advances through all segment numbers cyclically.
     pub(super) clock_hand: SegmentNumber,
 }
 

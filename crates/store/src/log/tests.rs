@@ -79,6 +79,7 @@ fn the_mean_lifetime_follows_lasting_changes_but_not_a_single_outlier() {
 /// underflowed.
 #[test]
 fn shares_are_consistent_while_another_thread_changes_the_limit() {
+    // 1000 segments, of which up to 4 may be resident at first.
     let heap = Heap::new(1_000, 13, 1).unwrap();
     let log = Log::new(heap, Epochs::new(), 4, 1);
     let half_small = POLICIES

@@ -1,4 +1,4 @@
-//! Deletion of an item, in memory and in the tier.
+//! Deletion of an item, in memory and in the tier, the storage below the store (`lower_tier.rs`).
 
 use crate::heap::Location;
 use crate::index::Found;

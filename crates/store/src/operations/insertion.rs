@@ -2,8 +2,9 @@
 //!
 //! 1. Without a lock, a worker allocates a block and writes the item into it. The block is a
 //!    [`Draft`], which keeps its segment from being evacuated.
-//! 2. [`Worker::try_insert`] takes the lock of the key's index shard, decides whether the item may
-//!    be stored, and links the block: it makes the index refer to it.
+//! 2. [`Worker::try_insert`] takes the lock of the key's index shard (a set of buckets that share a
+//!    lock), decides whether the item may be stored, and links the block: it makes the index refer
+//!    to it.
 
 use std::sync::atomic::Ordering;
 

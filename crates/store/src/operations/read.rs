@@ -1,4 +1,5 @@
-//! Reads of items, with their optional effects: touching and claiming.
+//! Reads of items, with two optional effects. A *touch* sets the expiry of the item. A *claim*
+//! marks the item, so that only one of several clients renews the value.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Restoring an item from the tier to memory.
+//! Restoring an item to memory from the tier, the storage below the store (`lower_tier.rs`).
 
 use crate::lower_tier::{TierAddress, TierItem};
 use crate::operations::request::{Mode, Published, Write};

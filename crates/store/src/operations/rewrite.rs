@@ -5,7 +5,8 @@
 //!
 //! 1. Pin the present value as a snapshot.
 //! 2. Build the new value from the snapshot, without a lock.
-//! 3. Lock the index shard of the key. If the snapshot is still the current item, replace it.
+//! 3. Lock the index shard of the key, a set of buckets that share a lock. If the snapshot is still
+//!    the current item, replace it.
 //!
 //! If another worker has replaced the item in the meantime, the rewrite is repeated under a
 //! [`RewriteGuard`]. While the guard exists, no other worker stores items in the shard. So the

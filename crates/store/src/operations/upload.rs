@@ -40,6 +40,7 @@ pub struct Upload {
     store: Arc<Lease>,
     pub(crate) hash: KeyHash,
     pub(crate) flags: u32,
+    /// The part of the log, small or main, to which the item is written.
     part: Part,
     value_len: usize,
     /// Number of bytes of the value that are present.

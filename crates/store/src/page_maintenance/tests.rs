@@ -86,6 +86,7 @@ fn a_segment_being_repopulated_is_usable_after_maintenance_is_dropped() {
     store.set_limit(LIMIT / 8).unwrap();
     let mut discarded = 0;
     while store.statistics().bytes_used() > LIMIT / 8 {
+        // In second 1, at most 64 blocks.
         worker.maintain(1, 64);
         worker.quiescent();
         discarded += u64::from(maintenance.step() == PageStep::Discarded);

@@ -1,4 +1,5 @@
-//! What a worker records of a request: the access time and the frequency of the item, and samples.
+//! What a worker records of a request: the access time and the frequency of the item, and samples
+//! for the hot keys and for the *miniatures*, which simulate eviction policies (`miniature.rs`).
 
 use std::sync::PoisonError;
 

@@ -1,4 +1,5 @@
-//! What a worker counts when an item is linked or unlinked: live bytes, items and events.
+//! What a worker counts when an item is linked (the index refers to it from now on) or unlinked:
+//! live bytes, which are the bytes of linked blocks, items and events.
 
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;

@@ -12,6 +12,7 @@ use crate::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Cursor {
     store: Arc<Lease>,
+    /// The segment that is being evacuated.
     victim: Victim,
     /// Offset, in bytes, of the next block to visit: the first block, or the end of a block.
     offset: u32,
@@ -30,7 +31,7 @@ impl Cursor {
         }
     }
 
-    /// The segment that is being evacuated, and why it was selected.
+    /// Returns the segment that is being evacuated, and why it was selected.
     pub(crate) fn victim(&self) -> Victim {
         self.victim
     }

@@ -1,4 +1,5 @@
-//! A worker's view of the tier below the store: which copy is current, and its removal.
+//! A worker's view of the tier below the store: which copy of an item is current, and the removal
+//! of a copy.
 
 use crate::index::writer::Writer;
 use crate::lower_tier::{Marks, TierAddress};
