@@ -79,17 +79,17 @@ pub(crate) struct Log {
     /// As `available`, but if at most `segment_limit + over_limit` segments are resident.
     allocatable: AtomicU32,
     flushes: Flushes,
-    /// Whether the maintenance thread may have to discard or populate segments (`log/pages.rs`).
+    /// Whether the maintenance thread has work (`log/pages.rs`) or has to sleep for less time
+    /// (`log/reclaim_time.rs`).
     needs_page_maintenance: AtomicBool,
-    /// The second at which a segment may be reclaimable (`reclaim_time.rs`).
+    /// The earliest second at which a segment may be reclaimable (`log/reclaim_time.rs`).
     reclaim_s: AtomicU32,
     /// Number of calls of `seal_expired`. Modulo the length of `open_segments`, it is the index of
     /// the open segment that the next call examines.
     next_open_segment: AtomicU32,
-    /// For each part, the *opening number* of the segment that was opened last. Each opening of a
-    /// segment in the part increases the number by 2; its lowest bit is the part. The number
-    /// distinguishes a use of a segment from later uses of the same segment (`worker/holes.rs`),
-    /// and gives the age of the segment (`log/reuse.rs`).
+    /// For each part, the *opening number* of the segment opened last. Each opening increases it by
+    /// 2; its lowest bit is the part. The number distinguishes one use of a segment from later uses
+    /// (`worker/holes.rs`), and gives the age of the segment (`log/reuse.rs`).
     openings: [AtomicU32; 2],
     /// Whether the segment that was most recently selected for evacuation was selected to evict its
     /// items, and not because it has few live bytes.
@@ -166,8 +166,7 @@ impl Log {
         fraction + RESERVE_MIN + fraction.min(self.stripes as u32 - 1)
     }
 
-    /// Returns the number of segments that writers can get without further evacuation (see the
-    /// field).
+    /// Returns the number of available segments (see the field).
     #[inline]
     pub(crate) fn available(&self) -> u32 {
         self.available.load(Ordering::Relaxed)
@@ -200,8 +199,7 @@ impl Log {
             // `reclaim_retired` lowers this to the number that is needed (`update_over_limit`).
             self.over_limit.store(self.heap.count(), Ordering::Relaxed);
             self.reclaim_retired(&mut lists);
-            // A lower limit may require segments to be discarded, and a higher one may allow more
-            // to be populated.
+            // Segments may have to be discarded, or more segments may be populated.
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
     }
@@ -249,8 +247,8 @@ impl Log {
         let open_segment = &self.open_segments[self.open_segment_index(target)].0;
         let size = self.heap.segment_size();
         loop {
-            // Acquire: pairs with the release in `replace_open_segment`, so the segment's metadata
-            // are visible.
+            // Acquire: pairs with the release in `replace_open_segment`, so the metadata are
+            // visible.
             let number = open_segment.load(Ordering::Acquire);
             // A segment opened before a flush is not used, because new items in it would count as
             // flushed.
@@ -304,8 +302,7 @@ impl Log {
         }
     }
 
-    /// Returns the index in `open_segments` of the segment for a block with the properties in
-    /// `target`.
+    /// Returns the index in `open_segments` of the segment for a block.
     fn open_segment_index(&self, target: &AllocTarget) -> usize {
         let class = self.class(target.expiry, target.now_s);
         ((target.stripe % self.stripes) * 2 + target.part as usize) * self.classes + class
@@ -488,9 +485,8 @@ impl Log {
         self.can_allocate(&lists, false)
     }
 
-    /// Returns true if a segment is free for a new block or is *pending*. A pending segment becomes
-    /// free without further evacuation, as soon as other workers have been quiescent or the
-    /// maintenance thread has populated the segment.
+    /// Returns true if a segment is free for a new block, or is *pending*: it becomes free as soon
+    /// as other workers have been quiescent, or as soon as it has been populated.
     pub(crate) fn has_free_or_pending_segment(&self) -> bool {
         self.is_free_or_pending(false)
     }
@@ -501,8 +497,7 @@ impl Log {
         self.is_free_or_pending(true)
     }
 
-    /// Returns true if a segment would be free for a new block if no pin and no upload held an
-    /// evacuated segment.
+    /// Returns true if a segment would be free for a new block if no pin and no upload held any.
     pub(crate) fn would_be_free_without_pins(&self) -> bool {
         let lists = self.lists();
         (lists.free.len() + lists.held.len()) as u32 + self.resident_headroom(&lists) > COPY_RESERVE

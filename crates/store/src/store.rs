@@ -242,17 +242,18 @@ impl Store {
             .set_segment_limit(segment_limit(self.limit(), fixed, size_bits));
     }
 
-    /// Whether a [`PageMaintenance`](crate::PageMaintenance) has new work to do. A call that
-    /// returns true resets this to false, so its caller has to run the maintenance.
+    /// Whether a [`PageMaintenance`](crate::PageMaintenance) has new work to do, or
+    /// [`reclaim_time`](Self::reclaim_time) has become earlier. A call that returns true resets
+    /// this to false, so its caller has to run the maintenance.
     #[must_use]
     pub fn needs_page_maintenance(&self) -> bool {
         self.log.needs_page_maintenance()
     }
 
-    /// When memory may be reclaimable although no request arrives, because items have expired
-    /// ([`Worker::reclaim_expired`](crate::Worker::reclaim_expired)). A lower bound, and never if
-    /// no item expires. It may become earlier; then
-    /// [`needs_page_maintenance`](Self::needs_page_maintenance) returns true.
+    /// Returns the second from which memory may be reclaimable although no request arrives, because
+    /// items have expired ([`Worker::reclaim_expired`](crate::Worker::reclaim_expired)). This
+    /// second is a lower bound. It is [`Expiry::NEVER`] if no item expires. When it becomes
+    /// earlier, [`needs_page_maintenance`](Self::needs_page_maintenance) returns true.
     #[must_use]
     pub fn reclaim_time(&self) -> Expiry {
         self.log.reclaim_time()

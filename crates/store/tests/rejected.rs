@@ -1,4 +1,4 @@
-//! A request that is rejected because of the item's CAS or value is no access of the item.
+//! A request that is rejected because of the item's CAS or value does not count as an access.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -25,7 +25,7 @@ fn set(worker: &mut Worker, key: &[u8], value: &[u8]) -> u64 {
     }
 }
 
-/// The second of the last access to an item, which this does not change.
+/// Returns the second of the last access to an item, and does not change it.
 fn last_access_s(worker: &mut Worker, key: &[u8]) -> u32 {
     let options = Read {
         untracked: true,
@@ -51,6 +51,7 @@ fn arithmetic_that_is_rejected_keeps_the_time_of_the_last_access() {
         compare: Some(cas + 1),
         ..INCREMENT
     };
+    // Increments a counter in second 5.
     let count = |worker: &mut Worker, key: &[u8], arithmetic| {
         worker.arith(key, worker.hash(key), arithmetic, 5)
     };

@@ -66,8 +66,9 @@ impl Log {
         })
     }
 
-    /// Returns true if pages may have to be discarded or populated. Later calls return false until
-    /// the next change of the segments.
+    /// Returns true if pages may have to be discarded or populated, or if the reclaim time
+    /// (`log/reclaim_time.rs`) has become earlier. Later calls return false until the next such
+    /// change.
     pub(crate) fn needs_page_maintenance(&self) -> bool {
         self.needs_page_maintenance.load(Ordering::Relaxed)
             && self.needs_page_maintenance.swap(false, Ordering::Relaxed)

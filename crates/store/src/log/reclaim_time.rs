@@ -2,9 +2,9 @@
 //!
 //! The memory of a segment can be reclaimed from the second on at which all its items have expired.
 //! The log keeps the earliest such second, so that a thread can sleep until then
-//! (`Worker::reclaim_expired`). A segment that is opened for an item that expires may make it
-//! earlier. Later items of the segment may expire later, so the second is only a lower bound: the
-//! thread computes it again each time it wakes up.
+//! (`Worker::reclaim_expired`). Opening a segment for an item with an expiry may make this second
+//! earlier. Further items in the segment may expire later, so the second is only a lower bound. The
+//! thread computes it again each time the thread wakes up.
 
 use super::Log;
 use crate::expiry::Expiry;
@@ -16,21 +16,22 @@ impl Log {
     pub(super) fn note_opened(&self, expiry: Expiry) {
         let second = expiry.word();
         if second < self.reclaim_s.fetch_min(second, Ordering::Relaxed) {
-            // Wakes the thread.
+            // The second is earlier than before, so wake the thread that sleeps until then.
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The second at which a segment may be reclaimable, as an expiry.
+    /// Returns the earliest second at which a segment may be reclaimable, as an expiry.
     pub(crate) fn reclaim_time(&self) -> Expiry {
         Expiry::from_word(self.reclaim_s.load(Ordering::Relaxed))
     }
 
-    /// Computes that second again. Returns true if it is not after second `now_s`, so that a
-    /// segment may be reclaimable now; the second that is kept is then the next one. Examines all
-    /// segments.
+    /// Computes the earliest second again. Returns true if it is not after `now_s`, so that a
+    /// segment may be reclaimable now. In this case the log keeps the second after `now_s` instead.
+    /// Examines all segments.
     pub(crate) fn update_reclaim_time(&self, now_s: u32) -> bool {
-        // Before the segments are examined, so that one that is opened meanwhile counts.
+        // Reset the second before examining the segments, so that a segment that is opened
+        // meanwhile counts.
         self.reclaim_s
             .store(Expiry::NEVER.word(), Ordering::Relaxed);
         let segments = 0..self.lists().first_unused;
@@ -43,8 +44,9 @@ impl Log {
         time.is_past(now_s)
     }
 
-    /// When all items of a segment have expired. The expiry of an open segment without a block is
-    /// not known yet, so it is 0.
+    /// Returns when all items of a segment will have expired. `None` if this will never be, or if
+    /// the segment has no items. The expiry of an open segment without a block is not known yet, so
+    /// it is 0.
     fn time_of(&self, number: u32) -> Option<Expiry> {
         let segment = self.heap.segment(number);
         let is_unused = match segment.phase() {
