@@ -1,10 +1,12 @@
-//! The acceptor thread. It accepts connections, and admits or rejects each. The runtime's
-//! [`Dispatch`] passes an admitted connection to a worker, or to a new task (a thread or a fibre
-//! that serves only this connection).
+//! The acceptor thread. It accepts connections, and admits or rejects each. Then it passes the
+//! admitted connection to a worker, or to a new task (a thread or a fibre that serves only this
+//! connection). Which of the two depends on the kind of runtime ([`Kind`](crate::Kind)): each kind
+//! passes connections by its own implementation of [`Dispatch`].
 //!
-//! The acceptor waits by epoll under every runtime, also with `rings`. An io_uring would keep a
-//! listener open for some milliseconds after its process was killed. In that time clients could
-//! connect but would get no reply, and a new server would find the port in use.
+//! The acceptor waits by epoll in each of these kinds, even in `rings`, whose workers wait by
+//! io_uring. An io_uring would keep a listener open for some milliseconds after the server's
+//! process was killed. In that time clients could connect but would get no reply, and a new server
+//! would find the port in use.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,33 +23,39 @@ use crate::setup::Shared;
 use crate::transform::NewTransform;
 use crate::transport::SocketTransport;
 
-/// The token of events of the acceptor's waker. The token of a listener's events is its index.
+/// The token of the waker's events. The token of a listener's events is the listener's index in
+/// `Acceptor::listeners`.
 const WAKER_TOKEN: u64 = u64::MAX;
 
-/// The exhausted resource because of which a connection could not be accepted or served.
+/// The reason why the acceptor pauses: a resource that it needs for the next connection is
+/// exhausted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Exhausted {
-    /// Descriptors, or kernel memory for sockets.
+    /// File descriptors, or the kernel's memory for sockets.
     Files,
-    /// Threads or stacks, in runtimes with a task per connection.
+    /// Tasks, in the runtimes with a task per connection: the limit of tasks is reached, or no
+    /// thread or no memory for a fibre's stack is available.
     Tasks,
 }
 
 /// Passes admitted connections to workers or tasks.
 pub(crate) trait Dispatch {
-    /// Passes an admitted connection to a worker or task. If that is not possible, rejects it
-    /// ([`reject`]). Returns an error if the acceptor has to pause.
+    /// Takes an admitted connection from the acceptor, and passes it to a worker or task. Rejects
+    /// the connection ([`reject`]) if no worker or task can take it. If the cause is an exhausted
+    /// resource, also returns this resource as the error. The acceptor then pauses.
     fn take(&mut self, transport: SocketTransport) -> Result<(), Exhausted>;
 
     /// Wakes the workers to which connections were passed since the last call.
     fn flush(&mut self);
 }
 
-/// A listening socket, and the transform of the connections that it accepts.
+/// A listening socket, and the transform of the connections that it accepts. A *transform*, such as
+/// TLS, converts the bytes between a connection's socket and its session.
 pub struct Listening {
     /// The listening socket.
     pub listener: Listener,
-    /// Creates the transform of each connection. `None` if bytes are sent and received unchanged.
+    /// The function that creates a transform for a new connection. `None` if bytes are sent and
+    /// received unchanged.
     pub transform: Option<NewTransform>,
 }
 
@@ -61,21 +69,22 @@ impl From<Listener> for Listening {
 }
 
 /// The state of the acceptor thread.
-pub(crate) struct Acceptor<H> {
+pub(crate) struct Acceptor<D> {
     poll: Poll,
     listeners: Vec<Listening>,
     /// Set by another thread when the acceptor has to stop.
     stops_acceptor: Arc<AtomicBool>,
+    /// The parameters of the runtime, and its counters of connections.
     setup: Arc<Shared>,
-    dispatch: H,
+    dispatch: D,
 }
 
-impl<H: Dispatch> Acceptor<H> {
+impl<D: Dispatch> Acceptor<D> {
     pub(crate) fn new(
         listeners: Vec<Listening>,
         running: &Running,
         setup: Arc<Shared>,
-        dispatch: H,
+        dispatch: D,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&*running.accept_waker, WAKER_TOKEN, Interest::Read)?;
@@ -94,14 +103,18 @@ impl<H: Dispatch> Acceptor<H> {
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(self.listeners.len() + 1);
         while !self.stops_acceptor.load(Ordering::Relaxed) {
+            // This error does not happen in a correct program.
             if self.poll.wait(&mut events, None).is_err() {
                 return;
             }
             let mut exhausted = None;
+            // An event of the waker needs no handling. Another thread wakes the acceptor only after
+            // it has set `stops_acceptor`, which ends the loop.
             for ready in events.iter() {
                 if let Ok(token) = usize::try_from(ready.token)
                     && token < self.listeners.len()
                 {
+                    // An error at one listener suffices for a pause.
                     exhausted = self.accept(token).err().or(exhausted);
                 }
             }
@@ -113,70 +126,76 @@ impl<H: Dispatch> Acceptor<H> {
     }
 
     /// Accepts the connections that wait at the listener with this token, at most
-    /// [`ACCEPTS_PER_EVENT`]. Returns an error if the acceptor has to pause.
+    /// [`ACCEPTS_PER_EVENT`]. Returns the exhausted resource as an error if the acceptor has to
+    /// pause.
     fn accept(&mut self, token: usize) -> Result<(), Exhausted> {
         for _ in 0..ACCEPTS_PER_EVENT {
             match self.listeners[token].listener.accept() {
                 Ok(stream) => self.admit(stream, token)?,
                 Err(error) if is_exhaustion(&error) => return Err(Exhausted::Files),
-                // Usually no connection is left. After any other error, the next wait returns at
-                // once if connections are left.
+                // The usual error says that no connection is left. If connections are left after
+                // some other error, the next wait returns at once.
                 Err(_) => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// Admits a connection and dispatches it, or rejects it if the limit of connections is reached.
+    /// Admits a connection and dispatches it, or rejects it if the limit of open connections is
+    /// reached. Returns an error as [`Dispatch::take`] does.
     fn admit(&mut self, stream: Stream, token: usize) -> Result<(), Exhausted> {
+        // Counts the connection as open, or as rejected.
         if !self.setup.counts.admit() {
-            // The message is not transformed, so a peer that expects transformed bytes (such as
-            // TLS) could not read it.
+            // The rejection message is sent without a transform. A peer that expects transformed
+            // bytes, such as those of TLS, could not read it.
             if self.listeners[token].transform.is_none() {
                 send_rejection(&stream, &self.setup);
             }
             return Ok(());
         }
         stream.set_nodelay();
-        // A panic of the transform or the dispatch must not end the acceptor thread.
-        let taken = catch_unwind(AssertUnwindSafe(|| {
+        // A panic while the transform is created or the connection is dispatched must not end the
+        // acceptor thread. The panic drops the socket, which closes the connection.
+        let dispatched = catch_unwind(AssertUnwindSafe(|| {
             let transform = self.listeners[token].transform.as_ref();
             let transport = SocketTransport::new(stream, transform.map(|new| new()));
             self.dispatch.take(transport)
         }));
-        taken.unwrap_or_else(|_| {
+        dispatched.unwrap_or_else(|_| {
             self.setup.counts.count_closed();
             self.setup.counts.count_panics(1);
             Ok(())
         })
     }
 
-    /// Pauses for [`ACCEPT_PAUSE_NS`]. Then the exhausted resource may be available again. During
-    /// the pause, new connections wait in the kernel's queue.
+    /// Pauses for [`ACCEPT_PAUSE_NS`], because a resource is exhausted. The resource may be
+    /// available again after the pause. During the pause, new connections wait in the kernel's
+    /// queue. The counters record the beginning and the end of the pause.
     fn pause(&self, exhausted: Exhausted) {
         let counts = &self.setup.counts;
         counts.pause_accepting(exhausted);
         let started_ns = monotonic_ns();
-        self.listen_for(Interest::None);
+        self.set_interest(Interest::None);
         // This wait ends after the pause, or earlier if the server stops and wakes the acceptor.
         let _ = self
             .poll
             .wait(&mut Events::with_capacity(1), Some(ACCEPT_PAUSE_NS));
-        self.listen_for(Interest::Read);
+        self.set_interest(Interest::Read);
         counts.resume_accepting(monotonic_ns() - started_ns);
     }
 
-    /// Sets the events for which the acceptor waits at all listeners.
-    fn listen_for(&self, interest: Interest) {
+    /// Sets which events of the listeners end the acceptor's wait. All listeners get the same
+    /// interest.
+    fn set_interest(&self, interest: Interest) {
         for (token, Listening { listener, .. }) in self.listeners.iter().enumerate() {
-            // This does not fail for a registered listener, and all listeners are registered.
+            // The call fails only for an unregistered listener, and all listeners are registered.
             let _ = self.poll.change(listener, token as u64, interest);
         }
     }
 }
 
-/// Rejects an admitted connection: counts it as closed and rejected, and sends the rejection
-/// message. The caller drops the socket.
+/// Rejects a connection that was admitted before: counts it as closed and as rejected, and sends
+/// the rejection message. The caller closes the connection by dropping the socket.
 pub(crate) fn reject(stream: &Stream, setup: &Shared) {
     setup.counts.reject();
     send_rejection(stream, setup);

@@ -1,26 +1,29 @@
-//! The bound on the memory outside the store that connections keep between bursts. (A *burst* is
-//! the set of connections that a worker answers after one wait.) This memory holds incomplete
-//! requests (a line may be 1 MiB long) and output that peers have not read. The bound holds for the
-//! sum over all connections of the process.
+//! The bound on the memory that connections keep between bursts. (A *burst* is the set of
+//! connections that a worker answers after one wait.) This memory contains incomplete requests (a
+//! line may be 1 MiB long) and output that peers have not read. The items of the cache are in other
+//! memory, the *store*. The bound holds for the sum over all connections of the process.
 //!
 //! Most runtimes have a fixed number of workers. Each worker then has an equal share of the bound
-//! and a sum of its own, so that no two workers write the same cache line. A worker updates its sum
-//! after it has served a connection, if the bytes of that connection have changed. The runtimes
-//! `threads` and `fibres` have a task (a thread or a fibre) per connection. There, all tasks share
-//! one sum, to which a task adds its bytes before it sleeps (`connection_tasks/buffered.rs`).
+//! and a sum of its own, so that no two workers write the same cache line. After a worker has
+//! served a connection, the worker updates its sum if the number of bytes that the connection keeps
+//! has changed. The runtimes `threads` and `fibres` have a task (a thread or a fibre) per
+//! connection. There, all tasks share one sum, to which a task adds its bytes before it sleeps
+//! (`connection_tasks/buffered.rs`).
 //!
 //! When a worker's sum exceeds its share, connections of this worker are closed until the sum is at
-//! or below a low-water mark. They are closed in this order, and within each group the largest
-//! first:
+//! or below a low-water mark. The groups are closed in the order below. Within a group, the
+//! connection that keeps the most bytes is closed first.
 //!
-//! 1. connections that wait for their peers, which have been inactive for more than a second;
-//! 2. other connections that are not queued to be served, for example those that wait for the
-//!    result of a ticket (a result that another thread produces);
-//! 3. connections that are queued to be served.
+//! 1. Connections that wait for their peers and have been inactive for more than a second. A
+//!    connection is *active* when a byte is received from or sent to its peer.
+//! 2. Other connections that are not queued to be served. For example, they wait for the result of
+//!    a ticket. (A *ticket* stands for a result that another thread produces.)
+//! 3. Connections that are queued to be served and have been inactive for more than a second.
+//! 4. Other connections that are queued to be served.
 //!
-//! In `threads` and `fibres`, connections of the whole process are closed when the one sum exceeds
-//! the bound. There are two groups: connections that have been inactive for more than a second,
-//! whatever they wait for, and all others.
+//! In `threads` and `fibres`, connections of the whole process are closed when the shared sum
+//! exceeds the bound. There are two groups: connections that have been inactive for more than a
+//! second, whatever they wait for, and all others.
 
 use service::Worker;
 
@@ -32,25 +35,27 @@ use crate::limits::{
     BUFFERED_PER_WORKER, BUFFERED_UNCOUNTED, SLOW_PEER_S,
 };
 
-/// Returns the bound in bytes, for a server with `memory_bytes` for items, at most `connections`
-/// connections, and `workers` workers.
+/// Returns the bound in bytes, for a server whose items may occupy `memory_bytes`, with at most
+/// `connections` connections, and with `workers` workers.
 ///
 /// The bound is the largest of four values:
 ///
 /// - 64 MiB;
-/// - an eighth of the memory for items, which is also the store's limit for unfinished uploads;
-/// - 16 KiB, the size of one receive, for each connection, because connections rarely keep more;
+/// - an eighth of `memory_bytes`; the store has the same limit for unfinished uploads;
+/// - 16 KiB for each connection; this is the size of one receive, and connections rarely keep more;
 /// - 4 MiB for each worker, so that a single line of 1 MiB does not exceed a worker's share.
 #[must_use]
 pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
+    // A constant `…_PART` is the N of a fraction 1/N.
     (memory_bytes / BUFFERED_MEMORY_PART)
         .max(BUFFERED_MIN)
         .max(u64::from(connections) * BUFFERED_PER_CONNECTION)
         .max(u64::from(workers) * BUFFERED_PER_WORKER)
 }
 
-/// Returns how many of the `bytes` that a connection keeps count towards the bound: 0 if `bytes` is
-/// at most [`BUFFERED_UNCOUNTED`], otherwise all. So most connections never change a sum.
+/// Returns the number of bytes that are added to the sum for a connection that keeps `bytes` bytes:
+/// 0 if `bytes` is at most [`BUFFERED_UNCOUNTED`], otherwise `bytes`. Most connections never
+/// keep more than that, so serving them never changes a sum.
 #[inline]
 pub(crate) fn counted(bytes: usize) -> u64 {
     if bytes <= BUFFERED_UNCOUNTED {
@@ -60,15 +65,16 @@ pub(crate) fn counted(bytes: usize) -> u64 {
     }
 }
 
-/// Returns whether a connection that was last active at time `active_s` has been inactive for more
-/// than [`SLOW_PEER_S`] at time `now_s`, both in seconds.
+/// Returns whether a connection has been inactive for more than [`SLOW_PEER_S`] seconds. `active_s`
+/// is the second in which a byte was last received from or sent to its peer, and `now_s` is the
+/// current second.
 pub(crate) fn is_inactive(active_s: u32, now_s: u32) -> bool {
     now_s.saturating_sub(active_s) > SLOW_PEER_S
 }
 
 /// Returns the low-water mark in bytes, for a bound of `max` bytes. Once a sum exceeds the bound,
-/// connections are closed until the sum is at or below this mark. The gap between bound and mark
-/// makes searches for connections to close rare.
+/// connections are closed until the sum is at or below this mark. The search for these connections
+/// is expensive, and the gap between bound and mark makes it rare.
 pub(crate) fn low_water_mark(max: u64) -> u64 {
     max - max / BUFFERED_FREED_PART
 }
@@ -78,8 +84,8 @@ pub(crate) fn low_water_mark(max: u64) -> u64 {
 pub(crate) struct WorkerShare {
     /// The share in bytes.
     max: u64,
-    /// The sum of [`Connection::counted`] of the worker's connections. Connections that keep little
-    /// count as 0 ([`counted`]).
+    /// The sum of the fields [`Connection::counted`] of the worker's connections. The field is 0
+    /// for a connection that keeps at most [`BUFFERED_UNCOUNTED`] bytes.
     sum: u64,
 }
 
@@ -103,16 +109,17 @@ impl WorkerShare {
         self.sum > self.max
     }
 
-    /// Returns whether the sum plus `bytes` is at most half of the share. Only then may the worker
-    /// delay the replies of a connection, to send them together with later ones. Otherwise delayed
-    /// replies could exceed the share, and connections would be closed.
+    /// Returns whether the worker may delay `bytes` bytes of replies of a connection, to send them
+    /// together with later replies. The sum plus `bytes` must be at most half of the share. If
+    /// delayed replies could fill the whole share, they would cause connections to be closed.
     #[inline]
     pub(crate) fn has_space_for(&self, bytes: usize) -> bool {
         self.sum + bytes as u64 <= self.max / 2
     }
 
-    /// Adds to the sum the bytes that a connection keeps now, and subtracts those that were counted
-    /// for it at the last call. Returns false if the two numbers are equal.
+    /// Updates the sum for a connection: subtracts [`Connection::counted`], which is the number of
+    /// bytes added for the connection by the last call, and adds the number for the bytes that the
+    /// connection keeps now ([`counted`]). Returns whether the number has changed.
     #[inline]
     pub(crate) fn count<S: Worker, I: ConnectionIo>(
         &mut self,
@@ -127,35 +134,35 @@ impl WorkerShare {
         true
     }
 
-    /// Subtracts the counted bytes of a connection that is about to be closed. Returns whether any
-    /// were counted.
+    /// Subtracts from the sum what was added for a connection that is about to be closed. Returns
+    /// whether the sum has changed.
     pub(crate) fn release<S: Worker, I>(&mut self, connection: &mut Connection<S, I>) -> bool {
         self.sum -= connection.counted;
         std::mem::take(&mut connection.counted) > 0
     }
 
-    /// Returns the slots of the connections to close so that the sum falls to the low-water mark,
-    /// in the order of closing.
+    /// Returns the slots of the connections that have to be closed to reduce the sum to the
+    /// low-water mark or less, in the order of closing. (A slot is an index in `table`.)
     pub(crate) fn excess_connections<S: Worker, I>(
         &self,
         table: &ConnectionTable<S, I>,
         now_s: u32,
     ) -> Vec<Slot> {
-        // Later tuples in the sorted order are closed first.
+        // The connection with the greatest rank is closed first.
         let rank = |slot| {
-            let it = table.get(slot).filter(|it| it.counted > 0)?;
-            let is_inactive = !it.waits_for_ticket && is_inactive(it.active_s, now_s);
-            Some((!it.is_queued, is_inactive, it.counted, slot))
+            let found = table.get(slot).filter(|found| found.counted > 0)?;
+            let has_inactive_peer = !found.waits_for_ticket && is_inactive(found.active_s, now_s);
+            Some((!found.is_queued, has_inactive_peer, found.counted, slot))
         };
         let mut all: Vec<_> = table.slots().filter_map(rank).collect();
         all.sort_unstable();
         let (mut sum, low) = (self.sum, low_water_mark(self.max));
-        let enough = all.into_iter().rev().take_while(|&(_, _, bytes, _)| {
-            let is_needed = sum > low;
+        let excess = all.into_iter().rev().take_while(|&(_, _, bytes, _)| {
+            let is_excess = sum > low;
             sum = sum.saturating_sub(bytes);
-            is_needed
+            is_excess
         });
-        enough.map(|(_, _, _, slot)| slot).collect()
+        excess.map(|(_, _, _, slot)| slot).collect()
     }
 }
 
@@ -179,13 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn inactive_connections_are_closed_first_then_larger_ones_and_queued_ones_last() {
+    fn excess_is_closed_inactive_first_and_queued_last_and_release_reduces_the_sum() {
         let (connections_max, bound_bytes, workers) = (8, 200_000, 2);
         let counts = ConnectionCounts::new(connections_max, bound_bytes);
         let now_s = 10;
         let mut share = WorkerShare::new(&counts, workers);
         let mut table = ConnectionTable::new();
-        for (bytes, queued) in [
+        // The connections get the slots 0 to 3. The 100 bytes in slot 2 are too few to be counted.
+        for (bytes, is_queued) in [
             (30_000, false),
             (50_000, true),
             (100, false),
@@ -193,7 +201,7 @@ mod tests {
         ] {
             let mut connection = Connection::<Silent, _>::new(NoIo, SilentSession, now_s);
             connection.held.append(&vec![0; bytes]);
-            connection.is_queued = queued;
+            connection.is_queued = is_queued;
             assert_eq!(share.count(&mut connection), bytes > BUFFERED_UNCOUNTED);
             assert!(!share.count(&mut connection), "nothing has changed");
             table.add(connection);
@@ -205,18 +213,21 @@ mod tests {
             [3],
             "the largest that is not queued comes first"
         );
-        table.get_mut(0).unwrap().active_s = now_s - 2;
+        let inactive_since_s = now_s - SLOW_PEER_S - 1;
+        table.get_mut(0).unwrap().active_s = inactive_since_s;
         assert_eq!(
             share.excess_connections(&table, now_s),
             [0],
             "the inactive one comes first"
         );
+        // A smaller share, so that all three counted connections have to be closed.
         share.max = 40_000;
         assert_eq!(
             share.excess_connections(&table, now_s),
             [0, 3, 1],
             "the queued one comes last"
         );
+        // Slot 2 has nothing to release.
         share.max = 100_000;
         for (slot, sum) in [(3, 80_000), (0, 50_000), (2, 50_000), (1, 0)] {
             share.release(table.get_mut(slot).unwrap());

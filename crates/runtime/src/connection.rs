@@ -1,8 +1,10 @@
 //! The state of a connection in the runtimes whose workers own connections (all but `threads` and
-//! `fibres`): its transport, its session, input that is not consumed and output that is not sent.
+//! `fibres`). The state consists of the connection's transport, its session, input that is not
+//! consumed and output that is not sent.
 //!
-//! A *session* is the service's state of the connection. In a *turn*, the session answers a bounded
-//! number of requests. A *burst* is a turn of each connection that is ready after a wait.
+//! A *session* is the state that the service keeps for one connection. In a *turn*, the session
+//! answers a bounded number of requests. A *burst* is the set of connections that a worker serves
+//! after one wait, each of them for one turn.
 
 use std::io;
 
@@ -12,25 +14,28 @@ use crate::buffered::is_inactive;
 use crate::setup::second;
 use crate::transport::Sent;
 
-/// The transport of a connection, with the state that a runtime keeps for it.
+/// The transport of a connection (the byte stream to the peer), together with the state that the
+/// runtime keeps for this transport.
 pub(crate) trait ConnectionIo {
-    /// Sends the output from byte `sent` on, until the transport has no space or the limit of a
-    /// turn is reached ([`SEND_PER_TURN`](crate::limits::SEND_PER_TURN)).
+    /// Sends `output`, except for its first `sent` bytes, which were sent before. Stops when the
+    /// transport has no space or the limit of a turn is reached
+    /// ([`SEND_PER_TURN`](crate::limits::SEND_PER_TURN)).
     fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
 
     /// Returns whether the transport can send a part of a file without copying it to the output.
     fn sends_files(&self) -> bool;
 
-    /// Returns whether the transport has bytes of its own to send, such as those of a handshake.
+    /// Returns whether the transport itself has bytes to send, such as those of a TLS handshake.
+    /// They are not part of an output.
     fn has_unsent(&self) -> bool;
 
-    /// Returns the bytes of heap memory that the transport occupies between bursts.
+    /// Returns how much heap memory the transport occupies between bursts, in bytes.
     fn buffered(&self) -> usize;
 }
 
 /// A connection of a worker.
 pub(crate) struct Connection<S: Worker, I> {
-    /// The transport, and the state of the operations on it.
+    /// The transport, and the runtime's state for the transport.
     pub(crate) io: I,
     pub(crate) session: S::Session,
     /// Distinguishes the connection from earlier connections in its slot (its index in the worker's
@@ -39,19 +44,20 @@ pub(crate) struct Connection<S: Worker, I> {
     /// The open tickets of the session. A *ticket* stands for a result that another thread
     /// produces. It is open until its result is delivered to the session.
     pub(crate) tickets: OpenTickets,
-    /// Input that is not consumed yet.
+    /// Input that the session has not consumed.
     pub(crate) held: HeldInput,
-    /// Replies of the last turns that have not been sent, because another turn follows. They are
-    /// sent together with the replies of a later turn, after at most
-    /// [`TURNS_PER_SEND`](crate::limits::TURNS_PER_SEND) turns or when the output is full.
+    /// Replies of earlier turns that were not sent, because the session has more requests to answer
+    /// in another turn. They are sent together with the replies of a later turn. One send has the
+    /// replies of at most [`TURNS_PER_SEND`](crate::limits::TURNS_PER_SEND) turns.
     pub(crate) delayed_replies: Vec<u8>,
-    /// The number of turns since replies were last sent.
+    /// The number of turns since the last send of replies.
     pub(crate) turns: u8,
     /// Output for which the transport had no space. The connection gets no turn before this output
-    /// has been sent.
+    /// has been sent. (A *pin* in the output holds memory of the service, such as a large value,
+    /// that is sent without a copy.)
     pub(crate) unsent: Option<Box<Unsent<S::Pin>>>,
-    /// The connection is in the current burst, or in one of the worker context's lists `runnable`
-    /// and `waiting_for_memory`. It must not be added a second time.
+    /// The connection is in the current burst, in `WorkerContext::runnable` or in
+    /// `WorkerContext::waiting_for_memory`. It must not be added a second time to any of them.
     pub(crate) is_queued: bool,
     /// The session needs no further input to continue: it waits for another turn, for space in the
     /// output, for memory or for the result of a ticket.
@@ -62,10 +68,12 @@ pub(crate) struct Connection<S: Worker, I> {
     pub(crate) close_after_send: bool,
     /// The second in which a byte was last received or sent.
     pub(crate) active_s: u32,
-    /// Capacity in bytes of the output buffer of a blocked send. The worker's io_uring owns this
-    /// buffer until the peer has read enough. 0 if there is no such send.
+    /// Used by the runtime `rings` only: the capacity in bytes of the output buffer of a blocked
+    /// send (one that the kernel cannot complete because the peer does not read). The worker's
+    /// io_uring owns this buffer until the send completes. 0 if no send is blocked.
     pub(crate) blocked_send_capacity: usize,
-    /// The bytes that are counted for the connection in its worker's sum (`crate::buffered`).
+    /// The number of bytes that were added for this connection to the worker's sum of kept bytes
+    /// (`crate::buffered`).
     pub(crate) counted: u64,
 }
 
@@ -90,7 +98,8 @@ impl<S: Worker, I> Connection<S, I> {
         }
     }
 
-    /// Returns whether the connection has no unfinished input, output, upload or ticket.
+    /// Returns whether the connection has no unfinished input, output, upload or ticket. A stopping
+    /// worker may then close the connection.
     pub(crate) fn is_idle(&self) -> bool {
         self.unsent.is_none()
             && self.held.is_empty()
@@ -98,8 +107,9 @@ impl<S: Worker, I> Connection<S, I> {
             && self.tickets.count() == 0
     }
 
-    /// Returns whether the connection holds memory of the service for which other connections may
-    /// wait: pinned values in unsent output, or an upload.
+    /// Returns whether the connection keeps some of the service's memory in use, so that other
+    /// connections may have to wait for memory. Such memory is a pinned value in unsent output, or
+    /// an upload.
     pub(crate) fn holds_memory(&self) -> bool {
         let pinned = self
             .unsent
@@ -108,9 +118,10 @@ impl<S: Worker, I> Connection<S, I> {
         pinned || self.session.holds_memory()
     }
 
-    /// Returns whether the connection is a slow holder: it holds memory of the service, and has
-    /// been waiting for its peer for more than a second. A connection that is queued, or that waits
-    /// for the result of a ticket, does not wait for its peer.
+    /// Returns whether the connection is a slow holder: it holds memory
+    /// ([`holds_memory`](Self::holds_memory)), and has been waiting for its peer for more than a
+    /// second. A connection that is queued, or that waits for the result of a ticket, does not wait
+    /// for its peer.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         !self.is_queued
             && !self.waits_for_ticket
@@ -122,9 +133,10 @@ impl<S: Worker, I> Connection<S, I> {
 /// Why a connection is overdue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
-    /// Its peer has been silent for too long. It has to be closed.
+    /// Its peer has been silent for too long. The connection has to be closed.
     Idle,
-    /// Input that has begun was not complete in time. The session has to get a turn.
+    /// Input, such as a request, began to arrive but was not complete before the session's deadline
+    /// for it. The session has to get a turn, in which it can close the connection.
     Deadline,
 }
 
@@ -139,8 +151,8 @@ impl<S: Worker, I> Connection<S, I> {
         if self.unsent.is_none() && self.session.input_deadline_ns().is_some_and(is_late) {
             return Some(Overdue::Deadline);
         }
-        // A session may wait for further input while it has open tickets. Its peer may then be
-        // silent, because the replies to its earlier requests need the results of these tickets.
+        // The replies that need the results of the open tickets are not sent yet. The peer may wait
+        // for these replies before it sends more, so it may be silent.
         if self.tickets.count() > 0 && self.unsent.is_none() {
             return None;
         }
@@ -155,8 +167,9 @@ pub(crate) fn is_silent(active_s: u32, idle_s: Option<u32>, now_s: u32) -> bool 
 }
 
 impl<S: Worker, I: ConnectionIo> Connection<S, I> {
-    /// Records what the session needs next. `reached_eof`: the peer has shut down its sending side.
-    /// Returns whether the connection has to be closed after its output has been sent.
+    /// Records `next`, which is what the session needs to continue after a turn. `reached_eof` says
+    /// whether the peer has shut down its sending side. Returns whether the connection has to be
+    /// closed after its output has been sent.
     #[inline]
     pub(crate) fn record_next(&mut self, next: Next, reached_eof: bool) -> bool {
         self.continues_without_input = !matches!(next, Next::Input | Next::Upload | Next::Close);
@@ -173,10 +186,11 @@ impl<S: Worker, I: ConnectionIo> Connection<S, I> {
         must_close
     }
 
-    /// Returns the bytes of memory that the connection occupies until the next burst: its buffers,
-    /// and the results of its tickets. Results count only while the peer does not take the output.
-    /// Otherwise the session turns them into replies at once. A result of known length counts from
-    /// the issue of its ticket, any other result from its delivery.
+    /// Returns how many bytes of memory the connection occupies until the next burst. They are its
+    /// buffers, and the results of its tickets while output waits for the peer to read. (If no
+    /// output waits, the session turns each result into a reply as soon as it gets the result.) A
+    /// result whose length the session knows in advance counts as soon as the ticket is issued. Any
+    /// other result counts from its delivery on.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {
         let unsent = self
@@ -205,12 +219,13 @@ pub(crate) struct Unsent<P> {
     pub(crate) sent: usize,
 }
 
-/// Input that a connection keeps from one burst to the next. Its length is at most the sum of two:
+/// Input that a connection keeps from one burst to the next. Its length is at most the sum of two
+/// lengths:
 ///
-/// - the longest line that a session accepts, with the value behind it if the session takes only
-///   complete values;
-/// - the bytes that may arrive during one wait: all receive buffers of the ring with `rings`, one
-///   receive with the other runtimes.
+/// - the longest line that a session accepts; if the session consumes a value only when it is
+///   complete, also the value that follows this line;
+/// - the bytes that may arrive during one wait. In the runtime `rings`, these are all receive
+///   buffers of the worker's io_uring. In other runtimes, these are the bytes of one receive.
 #[derive(Debug, Default)]
 pub(crate) struct HeldInput {
     bytes: Vec<u8>,
@@ -240,8 +255,8 @@ impl HeldInput {
         self.tail().extend_from_slice(bytes);
     }
 
-    /// Returns the held bytes as a vector, so that the caller can append to it. Moves them to the
-    /// front of the buffer first.
+    /// Returns the buffer, for a caller that appends bytes at its end (the tail of the input).
+    /// First removes the consumed bytes, so that the buffer contains only the held bytes.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         if self.start > 0 {
             self.bytes.drain(..self.start);

@@ -1,4 +1,5 @@
-//! A worker's packet socket, and the wait for its frames.
+//! The *port* of a worker: the packet socket by which the worker receives and sends frames, and the
+//! epoll instance by which it waits for them. (This is not a TCP port.)
 
 use std::io;
 use std::sync::Arc;
@@ -16,32 +17,36 @@ use crate::limits::{FRAMES_PER_ROUND, INBOX_CHECK_NS, SEND_RETRY_NS};
 const INBOX_TOKEN: u64 = 0;
 const RING_TOKEN: u64 = 1;
 
-/// The packet socket of a worker, and its epoll instance. A restart of the worker's loop keeps
-/// them, because the process may have given up the privilege to open another packet socket.
+/// The packet socket of a worker, and the worker's epoll instance. If the worker's loop restarts
+/// after a failure, the new loop gets the same port, because the process may have given up the
+/// privilege to open another packet socket.
 pub(super) struct Port {
+    /// The packet socket, with its ring of received frames.
     ring: PacketRing,
-    /// The filter stays attached as long as the port of any worker exists.
+    /// The BPF program that keeps the server's packets from the kernel's own stack. All workers
+    /// share it, and it stays attached until the last port is dropped.
     _filter: Option<Arc<IngressFilter>>,
     poll: Poll,
+    /// Contains the waker by which other threads wake the worker.
     pub(super) inbox: Arc<Inbox>,
     events: Events,
-    /// Time of the last wait by a system call.
+    /// Time at which the last system call to wait began.
     last_wait_ns: u64,
     /// The device did not take all frames of the last send.
     has_unsent: bool,
-    /// The number of frames that the device has taken.
+    /// The number of frames that the device has taken since the start.
     sent: u64,
     /// The sum of the counters of the worker's earlier stacks. Each restart of the worker's loop
-    /// creates a new stack.
+    /// ends a stack and creates a new one.
     ended: Counts,
 }
 
-/// Creates the epoll instance of a worker, and registers its packet socket and its inbox.
-pub(super) fn open(ring: &PacketRing, inbox: &Inbox) -> io::Result<Poll> {
+/// Creates the epoll instance of a worker, and registers the packet socket and the inbox with it.
+pub(super) fn open_poll(ring: &PacketRing, inbox: &Inbox) -> io::Result<Poll> {
     let poll = Poll::new()?;
     poll.add(&inbox.waker, INBOX_TOKEN, Interest::Read)?;
-    // Edge-triggered is enough: a worker waits only after it has found no frame, so each event is
-    // of a later frame.
+    // Edge-triggered events suffice. A worker sleeps only if it has found the ring empty. A frame
+    // that arrives after that causes an event, which ends the sleep.
     poll.add_edge_triggered(ring, RING_TOKEN)?;
     Ok(poll)
 }
@@ -66,15 +71,16 @@ impl Port {
         }
     }
 
-    /// Returns whether a frame has arrived.
+    /// Returns whether the ring contains a frame that has not been received.
     pub(super) fn has_frame(&self) -> bool {
         self.ring.has_frame()
     }
 
-    /// Waits for a frame, a wake-up by another thread, or the timeout. With the timeout 0, makes at
-    /// most one system call per [`INBOX_CHECK_NS`]. Returns whether another thread has woken the
-    /// worker.
+    /// Waits for a frame, a wake-up by another thread, or the timeout. Returns whether another
+    /// thread has woken the worker. If the timeout is 0 and the last system call to wait was less
+    /// than [`INBOX_CHECK_NS`] ago, returns false without a system call.
     pub(super) fn wait(&mut self, timeout_ns: Option<u64>) -> io::Result<bool> {
+        // While frames are unsent, the wait is short. The worker's loop then tries again to send.
         let timeout_ns = match self.has_unsent {
             true => Some(timeout_ns.unwrap_or(SEND_RETRY_NS).min(SEND_RETRY_NS)),
             false => timeout_ns,
@@ -90,7 +96,8 @@ impl Port {
         for event in self.events.iter() {
             was_woken |= event.token == INBOX_TOKEN;
             if event.token == RING_TOKEN && event.hung_up {
-                // The device is down. Clear the error, so that the next wait sleeps.
+                // The socket has an error, such as that the device is down. Clear the error.
+                // Otherwise the next wait would return at once.
                 self.ring.take_error();
             }
         }
@@ -101,6 +108,7 @@ impl Port {
     pub(super) fn receive(&mut self, stack: &mut Stack, now_ns: u64) {
         for _ in 0..FRAMES_PER_ROUND {
             let received = self.ring.receive(|frame| {
+                // The device may have verified the checksums already.
                 let checksums = match frame.is_verified {
                     true => Checksums::Verified,
                     false => Checksums::Unverified,
@@ -116,7 +124,7 @@ impl Port {
     /// Sends frames, and removes from `frames` those that the device has taken.
     ///
     /// # Errors
-    /// The kernel reports an error, such as that the device was removed.
+    /// The kernel reports an error. For example, the device was removed.
     pub(super) fn send(&mut self, frames: &mut Frames) -> io::Result<()> {
         self.has_unsent = false;
         if frames.is_empty() {
@@ -133,15 +141,18 @@ impl Port {
         Ok(())
     }
 
-    /// Resets the connections of a stack that ends, until the device takes no more frames. Without
-    /// a reset, a client that waits for an answer would wait forever.
+    /// Resets the open connections of a stack that is about to be dropped. Stops early if the
+    /// device does not take a frame, also if that was a frame of the last [`Port::send`]. A client
+    /// whose connection is not reset would wait for its answer forever.
     ///
     /// # Errors
     /// As [`Port::send`].
     pub(super) fn end(&mut self, stack: &mut Stack) -> io::Result<()> {
+        // Earlier frames are dropped to make space for the resets.
         stack.frames().clear();
         let mut has_more = true;
         while has_more && !self.has_unsent {
+            // Resets as many connections as there is space for frames.
             has_more = stack.reset_some();
             self.send(stack.frames())?;
         }
@@ -149,7 +160,8 @@ impl Port {
         Ok(())
     }
 
-    /// Returns the counts of the worker since its start. `stack` is the present stack.
+    /// Returns the value of each [`FrameCount`] for this worker since the server's start. `stack`
+    /// is the worker's current stack.
     pub(super) fn counts(&self, stack: &Stack) -> FrameCounts {
         let stacks = self.ended + stack.counts();
         FrameCount::ALL.map(|count| count.of(&stacks, self.sent, self.ring.lost()))

@@ -1,4 +1,6 @@
-//! A connection of the stack as a transport, and the stack as the registry of events.
+//! How the code shared with other runtimes uses a TCP/IP stack. A connection of the stack is a
+//! [`Transport`], the byte stream to the peer. The stack is the [`Registry`], which reports the
+//! events of the connections.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,25 +16,26 @@ use crate::limits::SEND_PER_TURN;
 use crate::readiness::Registry;
 use crate::transport::{Sent, Transport};
 
-/// A stack, shared by the transports of its connections. Each method borrows it only until the
-/// method returns.
+/// A stack, shared by its owner, the registry and the transports of its connections. Each method in
+/// this file borrows the stack, but not beyond its return.
 pub(super) type SharedStack = Rc<RefCell<Stack>>;
 
-/// The server's end of a connection. Dropping it closes the connection.
+/// The server's end of a connection. The connection is closed when this value is dropped.
 pub(crate) struct StackTransport {
     stack: SharedStack,
     id: ConnectionId,
 }
 
 impl StackTransport {
-    /// Takes the next established connection of a stack.
+    /// Takes the next connection that the stack has accepted. `None` if there is none.
     pub(super) fn accept(stack: &SharedStack) -> Option<Self> {
         let id = stack.borrow_mut().accept()?;
         let stack = Rc::clone(stack);
         Some(Self { stack, id })
     }
 
-    /// Sends as many of the bytes as there is space for. Returns the number of bytes sent.
+    /// Sends as many of the bytes as the connection's send buffer has space for. Returns their
+    /// number.
     pub(super) fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
         self.stack.borrow_mut().send(self.id, bytes)
     }
@@ -55,6 +58,7 @@ impl Transport for StackTransport {
     }
 
     fn is_plain(&self) -> bool {
+        // There is no transform (such as TLS): the bytes on the network are the session's bytes.
         true
     }
 
@@ -71,6 +75,7 @@ impl Transport for StackTransport {
                 break true;
             };
             if position >= first + SEND_PER_TURN {
+                // Other connections have to get a turn.
                 break false;
             }
             match stack.send(self.id, slice) {
@@ -83,6 +88,7 @@ impl Transport for StackTransport {
             position,
             network_len: position - first,
             is_complete,
+            // This counts bytes of files, which this transport does not send.
             returned_len: 0,
         })
     }
@@ -98,7 +104,7 @@ impl Transport for StackTransport {
     }
 }
 
-/// The registry of the events that a worker waits for.
+/// The stack as the registry of the events that the worker waits for.
 pub(crate) struct StackRegistry {
     stack: SharedStack,
 }
@@ -118,6 +124,7 @@ impl Registry<StackTransport> for StackRegistry {
             writable: matches!(interest, Interest::Write | Interest::ReadWrite),
         };
         let mut stack = self.stack.borrow_mut();
+        // The events of the connection carry its slot as their token.
         stack.watch(transport.id, slot as u64, interest);
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! A worker of `bypass`: it waits for frames, passes them to its stack, answers the connections
-//! that are ready as one burst, and sends the frames of the stack.
+//! The loop of a worker of the runtime `bypass`. The worker waits for frames and passes them to its
+//! TCP/IP stack. Then it answers the connections that are ready, and sends the frames of the stack.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,15 +14,16 @@ use super::server::Server;
 use crate::limits::RESTART_PAUSE_NS;
 use crate::worker_context::WorkerContext;
 
-/// A worker.
+/// The state of one loop of a worker. The port (the packet socket of the worker, with its epoll
+/// instance) outlives the loop.
 pub(super) struct Worker<'p, S: service::Worker> {
     pub(super) server: Server<S>,
     pub(super) port: &'p mut Port,
 }
 
-/// Runs the loop of a worker until the worker has to stop. Each time the loop fails, restarts it
-/// with a new stack, as `crate::restart` does for other runtimes. Resets the connections that are
-/// still open when a loop ends.
+/// Runs the loop of a worker until the worker has to stop. If the loop panics or returns an error,
+/// starts a new loop with a new stack. (Other runtimes have `crate::restart` for this.) Each time a
+/// loop ends, for either reason, resets the connections that are still open.
 pub(super) fn run<S: service::Worker>(
     mut context: WorkerContext<S>,
     mut port: Port,
@@ -33,10 +34,12 @@ pub(super) fn run<S: service::Worker>(
             server: Server::new(context, config.clone(), monotonic_ns()),
             port: &mut port,
         };
+        // `Ok(Ok(()))` if the worker has to stop, an error or a panic otherwise.
         let served = catch_unwind(AssertUnwindSafe(|| worker.serve_all()));
         // If the stack has panicked, resetting its connections may panic as well.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let mut stack = worker.server.stack.borrow_mut();
+            // Resets the connections.
             worker.port.end(&mut stack)
         }));
         if matches!(served, Ok(Ok(()))) {
@@ -50,7 +53,7 @@ pub(super) fn run<S: service::Worker>(
         if context.must_stop(monotonic_ns()) {
             return;
         }
-        // Wake the next loop once, because the failed one may have cleared an event without
+        // Wake the next loop once, because the failed loop may have cleared a wake-up without
         // handling it.
         port.inbox.waker.wake();
     }
@@ -60,13 +63,16 @@ impl<S: service::Worker> Worker<'_, S> {
     /// Serves connections until the worker has to stop.
     ///
     /// # Errors
-    /// The device was removed.
+    /// The kernel reports an error of the wait or of the packet socket. For example, the device was
+    /// removed.
     fn serve_all(&mut self) -> io::Result<()> {
         self.server.connections.context.set_up_thread();
         let mut now_ns = monotonic_ns();
         loop {
+            // `offline`: the service refers to no shared memory while this thread sleeps.
             let context = &mut self.server.connections.context;
             context.service.offline();
+            // The setup may require a minimum time between two bursts.
             if context.must_pause() {
                 context.pause();
             }
@@ -83,6 +89,7 @@ impl<S: service::Worker> Worker<'_, S> {
             if was_woken {
                 self.on_wake(now_ns);
             }
+            // If the worker has stopped, the round still ends as usual: it sends the last frames.
             let has_stopped = self.has_stopped(now_ns);
             self.server.end_round(now_ns);
             let mut stack = self.server.stack.borrow_mut();
