@@ -6,18 +6,20 @@
 //! ```
 //!
 //! The coordinator divides the connections of a run into *parts* ([`crate::Part`]), one for each
-//! agent. The schedules of the parts together are exactly the schedule of the run. All agents start
-//! at the same time. The coordinator chooses that time, translates it to each agent's clock
-//! ([`clock`]), and reports the greatest possible error of the translation. Each agent measures its
-//! own requests by its own clock, so no latency is the difference of two clocks. The summaries of
-//! the parts are merged without loss ([`crate::Summary::merge`]).
+//! agent. In an open loop, a run has a schedule, which is the list of its requests and their
+//! intended send times. The schedules of the parts together are exactly the schedule of the run.
+//! All agents start at the same time. The coordinator chooses that time, translates it to each
+//! agent's clock ([`clock`]), and reports the greatest possible error of the translation. Each
+//! agent measures its own requests by its own clock, so no latency is the difference of two clocks.
+//! The summaries of the parts are merged without loss ([`crate::Summary::merge`]).
 //!
-//! If an agent fails before the start, the run ends with an error. If an agent fails after the
-//! start, or its measurements arrive too late, its share of the load is *missing*. The other agents
-//! then continue, and the summary covers only their connections and names the missing agents. If
-//! the coordinator fails, each agent stops its part immediately. The coordinator and the agents
-//! must be the same version of the program and have the same token ([`Token`]).
-//! `docs/decisions/012-agents.md` gives the reasons.
+//! If an agent fails before the start, the run ends with an error. An agent is *missing* if it
+//! fails after the start, or if its measurements arrive later than [`crate::limits::LAG_MAX_NS`]
+//! permits. The other agents then continue. The summary names the missing agents and covers only
+//! the connections of the others. If the coordinator fails, each agent stops its part as soon as it
+//! notices the end of the connection. The coordinator and the agents must be the same version of
+//! the program and have the same token ([`Token`]). `docs/decisions/012-agents.md` gives the
+//! reasons.
 
 mod agent;
 mod agent_states;
@@ -39,6 +41,8 @@ pub use agent::{Agent, AgentEvent};
 pub use coordinator::{Coordinator, Progress};
 pub use link::LinkError;
 pub use message::Refusal;
+// `lines` formats the lines about the agents below the table of a run, and `clock_text` the offset
+// of an agent's clock. `covered` counts the connections that a summary covers.
 pub(crate) use report::lines;
 pub use report::{AgentLimits, AgentReport, clock_text, covered};
 pub use token::{Token, TokenError};
@@ -46,7 +50,9 @@ pub use token::{Token, TokenError};
 /// The address of an agent: `HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentAddress {
+    /// The address as the user wrote it.
     text: String,
+    /// The first address to which the name was resolved.
     address: SocketAddr,
 }
 
@@ -62,17 +68,17 @@ impl FromStr for AgentAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let fault = |fault: String| AddressError {
+        let error = |fault: String| AddressError {
             text: text.to_owned(),
             fault,
         };
         let mut addresses = text
             .to_socket_addrs()
-            .map_err(|error| fault(error.to_string()))?;
+            .map_err(|source| error(source.to_string()))?;
         let address = addresses.next();
         Ok(Self {
             text: text.to_owned(),
-            address: address.ok_or_else(|| fault("the name has no address".to_owned()))?,
+            address: address.ok_or_else(|| error("the name has no address".to_owned()))?,
         })
     }
 }
@@ -105,7 +111,7 @@ pub enum AgentError {
     /// The agent sent a message that is not allowed at this point of the exchange.
     #[error("it sent an unexpected message")]
     UnexpectedMessage,
-    /// No probe gave a valid offset of the agent's clock.
+    /// No probe of the agent's clock ([`clock::Probe`]) gave a valid offset.
     #[error("its clock, or the clock of this host, was set back during every probe")]
     Clock,
 }

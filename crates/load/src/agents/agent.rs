@@ -1,8 +1,10 @@
-//! An agent: a process that waits for coordinators. For each run of a coordinator it opens its part
-//! of the connections and offers its part of the load.
+//! An agent: a process that waits for coordinators and performs its part of their runs. For each
+//! run, a coordinator assigns the agent some of the run's connections (the part). The agent opens
+//! these connections and offers their load.
 //!
-//! Each connection from a coordinator is served by a *session* on its own thread. Only one session
-//! at a time may have a run. The run has a further thread ([`runner`]).
+//! Each connection from a coordinator is served by a *session* on a thread of its own. The part of
+//! a run is performed on a second thread ([`runner`]). Only one session at a time may perform runs.
+//! The comments of this module call the agent's part of a run simply *the run*.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -25,8 +27,13 @@ mod runner;
 
 use runner::Runner;
 
-/// How long a session waits for a message before it checks whether its run has ended.
+/// How long a session waits for a message before it checks whether the thread of its run has ended.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the agent waits after a failed accept. Without the wait, the loop would occupy the
+/// processor while the process has no file descriptor left.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// How long a session that waits for the [`RunSlot`] sleeps between two attempts to take it.
+const RUN_SLOT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// An agent that listens for coordinators and performs one run at a time.
 #[derive(Debug)]
@@ -45,10 +52,9 @@ pub enum AgentEvent {
         /// The number of connections of the whole run, all parts together.
         connections: u32,
     },
-    /// A run has ended with a summary.
+    /// A run has succeeded: the agent has sent its summary to the coordinator.
     Done,
-    /// A run has ended without a summary, or a session has ended without a run. The text is the
-    /// reason.
+    /// A run or a session has ended with an error. The text is the reason.
     Ended(String),
 }
 
@@ -56,6 +62,7 @@ pub enum AgentEvent {
 #[derive(Debug)]
 struct SharedState {
     token: Token,
+    /// The processors to which the threads of runs are pinned. Empty: they are not pinned.
     cpus: Vec<usize>,
     /// Whether a session holds the [`RunSlot`].
     is_busy: AtomicBool,
@@ -96,26 +103,28 @@ impl Agent {
         let on_event = Arc::new(on_event);
         loop {
             let Ok((stream, peer)) = self.listener.accept() else {
-                // The connection ended before it was accepted, or the process has no file
-                // descriptor left.
-                thread::sleep(Duration::from_millis(50));
+                // For example, the connection ended before it was accepted, or the process has no
+                // file descriptor left.
+                thread::sleep(ACCEPT_RETRY_DELAY);
                 continue;
             };
             let shared = Arc::clone(&self.shared);
             let Some(slot) = SessionSlot::take(&shared) else {
+                // There are too many sessions. Dropping `stream` closes the connection.
                 continue;
             };
             let session_on_event = Arc::clone(&on_event);
             let session = move || {
+                // The slot is given back when the session ends.
                 let _slot = slot;
-                let on_event = session_on_event;
-                let ended = serve_one(&shared, stream, &mut |event| on_event(peer, &event));
-                if let Err(reason) = ended {
-                    on_event(peer, &AgentEvent::Ended(reason.to_string()));
+                let mut report = |event: AgentEvent| session_on_event(peer, &event);
+                let result = serve_connection(&shared, stream, &mut report);
+                if let Err(error) = result {
+                    report(AgentEvent::Ended(error.to_string()));
                 }
             };
             // If the thread cannot be started, the closure is dropped, which closes the connection.
-            // The agent goes on, because the host may have a thread for the next connection.
+            // The agent continues, because the host may be able to start a thread later.
             let thread = thread::Builder::new().name("agent-session".to_owned());
             if let Err(error) = thread.spawn(session) {
                 let reason = format!("the connection was closed, for want of a thread: {error}");
@@ -145,22 +154,23 @@ impl Drop for SessionSlot {
     }
 }
 
-/// The right to perform runs. Only one session has it at a time. Dropping it lets another session
-/// take it.
+/// The right of one session to perform runs. The agent has only one such right. Dropping it lets
+/// another session take it.
 struct RunSlot(Arc<SharedState>);
 
 impl RunSlot {
     /// Waits up to [`RUN_SLOT_TIMEOUT`] for the right. None: another session still has it.
     ///
-    /// Without the wait, the second of two runs in quick succession could be refused: its
-    /// coordinator may connect before the agent has noticed that the previous one is gone.
+    /// Without the wait, the second of two runs in quick succession could be refused. The
+    /// coordinator of the second run may connect before the agent has noticed that the coordinator
+    /// of the first run is gone.
     fn take(shared: &Arc<SharedState>) -> Option<Self> {
         let deadline = Instant::now() + RUN_SLOT_TIMEOUT;
         while shared.is_busy.swap(true, Ordering::Relaxed) {
             if Instant::now() > deadline {
                 return None;
             }
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(RUN_SLOT_RETRY_DELAY);
         }
         Some(Self(Arc::clone(shared)))
     }
@@ -172,7 +182,7 @@ impl Drop for RunSlot {
     }
 }
 
-/// Why a session has ended without a run, or before the end of its run.
+/// Why a session has ended with an error.
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
     #[error("the coordinator: {0}")]
@@ -204,14 +214,16 @@ fn refusal_text(refusal: &Refusal) -> String {
 /// The sending half of a session's connection, which the session and the thread of its run share.
 type SharedSender = Arc<Mutex<Sender>>;
 
+/// Locks the sender, so that the frames of two messages are not interleaved.
 fn locked(sender: &SharedSender) -> MutexGuard<'_, Sender> {
     // A poisoned lock is used nevertheless. If a thread panicked while it sent a message, the frame
-    // may be incomplete. The coordinator then cannot parse what follows, and gives this agent up.
+    // may be incomplete. The coordinator then cannot parse the bytes after it, and declares this
+    // agent missing.
     sender.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves one connection from a coordinator until it ends.
-fn serve_one(
+/// Serves one connection from a coordinator until the session ends, and closes the connection.
+fn serve_connection(
     shared: &Arc<SharedState>,
     stream: TcpStream,
     on_event: &mut dyn FnMut(AgentEvent),
@@ -223,11 +235,13 @@ fn serve_one(
             if let SessionError::Refused(refusal) = &error {
                 // The send fails if the coordinator is gone, which needs no handling.
                 let _ = sender.send(&Message::Refused(refusal.clone()));
+                // An immediate close could discard the refusal before the coordinator reads it.
                 link::close_gracefully(&mut receiver, &sender);
             }
             return Err(error);
         }
     };
+    // Until now, only messages that are short enough for a handshake were accepted.
     receiver.set_body_max(FRAME_LEN_MAX);
     let mut session = Session {
         shared,
@@ -235,33 +249,40 @@ fn serve_one(
         run: None,
         _run_slot: run_slot,
     };
-    let ended = session.handle_messages(&mut receiver, on_event);
+    let result = session.handle_messages(&mut receiver, on_event);
     // Dropping the session stops a run that has not ended, and then frees the run slot.
     let sender = Arc::clone(&session.sender);
     drop(session);
     let mut sender = locked(&sender);
     if let Err(SessionError::Link(LinkError::Frame(_) | LinkError::Message(_)))
-    | Err(SessionError::UnexpectedMessage) = &ended
+    | Err(SessionError::UnexpectedMessage) = &result
     {
         let reason = "a message was malformed or unexpected".to_owned();
+        // The send fails if the coordinator is gone, which needs no handling.
         let _ = sender.send(&Message::Failed { reason });
         link::close_gracefully(&mut receiver, &sender);
     }
     sender.close();
-    ended
+    result
 }
 
-/// How long an agent whose run has ended waits for the next message of the coordinator. The run may
-/// end as early as the end of the measured interval. The coordinator's next message is a probe of
-/// the clock. It comes only after every agent has ended or was given up, which is at the latest
-/// [`LAG_MAX_NS`] + [`OVERDUE_GRACE_NS`] after the end of the grace period.
+/// How long an agent whose run has ended waits for the next message of the coordinator. `grace_ns`
+/// is the length of the grace period, in which outstanding answers are awaited after the measured
+/// interval.
+///
+/// The run of this agent may end as early as the end of the measured interval. The coordinator's
+/// next message is a probe of the clock. The coordinator sends it only when no agent runs any
+/// longer. It waits for the slowest agent until [`LAG_MAX_NS`] + [`OVERDUE_GRACE_NS`] after the end
+/// of the grace period.
 fn idle_timeout_after_run(grace_ns: u64) -> Duration {
-    let others_ns = grace_ns.min(GRACE_NS_MAX) + LAG_MAX_NS + OVERDUE_GRACE_NS;
-    Duration::from_nanos(others_ns) + IDLE_TIMEOUT
+    // The settings are not validated yet. The minimum prevents an overflow.
+    let slowest_agent_ns = grace_ns.min(GRACE_NS_MAX) + LAG_MAX_NS + OVERDUE_GRACE_NS;
+    Duration::from_nanos(slowest_agent_ns) + IDLE_TIMEOUT
 }
 
-/// Exchanges proofs of the token with a coordinator. Returns the right to perform runs, once the
-/// coordinator's proof is verified.
+/// Exchanges proofs with a coordinator. A proof shows that its sender has the token, without
+/// revealing the token: it is an HMAC over a random number (nonce) of each end. Returns the right
+/// to perform runs, once the coordinator's proof is verified.
 fn handshake(
     shared: &Arc<SharedState>,
     receiver: &mut Receiver,
@@ -269,12 +290,13 @@ fn handshake(
 ) -> Result<RunSlot, SessionError> {
     let agent_nonce = nonce()?;
     sender.send(&Message::Challenge { nonce: agent_nonce })?;
-    let (nonce, proof) = match receiver.receive(HANDSHAKE_TIMEOUT) {
+    let (coordinator_nonce, coordinator_proof) = match receiver.receive(HANDSHAKE_TIMEOUT) {
         Ok(received) => match received.message {
             Message::Hello { nonce, proof } => (nonce, proof),
             _ => return Err(SessionError::UnexpectedMessage),
         },
         Err(LinkError::Frame(FrameError::Version { peer })) => {
+            // `peer` is the protocol version of the coordinator.
             return Err(SessionError::Refused(Refusal::Version {
                 agent: VERSION,
                 coordinator: peer,
@@ -284,13 +306,14 @@ fn handshake(
     };
     let nonces = Nonces {
         agent: agent_nonce,
-        coordinator: nonce,
+        coordinator: coordinator_nonce,
     };
-    if !shared.token.verify(Role::Coordinator, &nonces, &proof) {
+    let token = &shared.token;
+    if !token.verify(Role::Coordinator, &nonces, &coordinator_proof) {
         return Err(SessionError::Refused(Refusal::Token));
     }
     let run_slot = RunSlot::take(shared).ok_or(SessionError::Refused(Refusal::Busy))?;
-    let proof = shared.token.prove(Role::Agent, &nonces);
+    let proof = token.prove(Role::Agent, &nonces);
     sender.send(&Message::Welcome { proof })?;
     Ok(run_slot)
 }
@@ -299,7 +322,7 @@ fn handshake(
 struct Session<'a> {
     shared: &'a SharedState,
     sender: SharedSender,
-    /// The run that is being prepared or performed, if any.
+    /// The run that is being prepared, waits for its start or is performed, if any.
     run: Option<Runner>,
     /// The right to perform runs. Fields are dropped in the order of their declaration, so another
     /// session can take the right only after `run` has stopped.
@@ -307,30 +330,32 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Handles the coordinator's messages until the coordinator ends the session.
+    /// Handles the coordinator's messages until the coordinator ends the session, or an error
+    /// occurs.
     fn handle_messages(
         &mut self,
         receiver: &mut Receiver,
         on_event: &mut dyn FnMut(AgentEvent),
     ) -> Result<(), SessionError> {
-        let mut last_message_at = Instant::now();
-        // The longest wait for a message while the session has no run.
+        // The time of the last message or, if that is later, of the end of the last run.
+        let mut last_active_at = Instant::now();
+        // The longest time from `last_active_at` to the next message while the session has no run.
         let mut idle_timeout = IDLE_TIMEOUT;
         loop {
             let received = receiver.receive(POLL_INTERVAL);
             if let Some(run) = self.run.take_if(|run| run.has_ended()) {
                 on_event(run.join());
-                last_message_at = Instant::now();
+                last_active_at = Instant::now();
             }
-            let is_running = self.run.is_some();
+            let has_run = self.run.is_some();
             let received = match received {
-                Err(LinkError::TimedOut(_)) if is_running => continue,
-                Err(LinkError::TimedOut(_)) if last_message_at.elapsed() < idle_timeout => continue,
+                Err(LinkError::TimedOut(_)) if has_run => continue,
+                Err(LinkError::TimedOut(_)) if last_active_at.elapsed() < idle_timeout => continue,
                 Err(LinkError::TimedOut(_)) => return Err(LinkError::TimedOut(idle_timeout).into()),
                 Err(LinkError::Closed) => return self.end(on_event),
                 received => received?,
             };
-            last_message_at = Instant::now();
+            last_active_at = Instant::now();
             match received.message {
                 Message::Probe { number } => {
                     let echo = Message::Echo {
@@ -340,15 +365,17 @@ impl Session<'_> {
                     };
                     locked(&self.sender).send(&echo)?;
                 }
-                Message::Prepare { config, part } if !is_running => {
+                Message::Prepare { config, part } if !has_run => {
                     let connections = config.connections;
                     on_event(AgentEvent::Prepares { part, connections });
                     let mut config = *config;
                     idle_timeout = idle_timeout_after_run(config.grace_ns);
+                    // The processors in `config` are those of the coordinator's host.
                     config.cpus.clone_from(&self.shared.cpus);
                     let sender = Arc::clone(&self.sender);
                     self.run = Some(Runner::new(config, part, sender)?);
                 }
+                // `at_ns` is the start of the run, in Unix time by the clock of this host.
                 Message::Start { at_ns } => match &self.run {
                     Some(run) => run.set_start(at_ns),
                     None => return Err(SessionError::UnexpectedMessage),
@@ -359,8 +386,11 @@ impl Session<'_> {
         }
     }
 
-    /// Ends the session after the coordinator stopped it or closed the connection. A run that has
-    /// not ended is stopped. This is an error, unless the run has sent its summary nevertheless.
+    /// Ends the session after the coordinator has sent a stop or closed the connection. Stops the
+    /// run if it has not ended yet.
+    ///
+    /// # Errors
+    /// The session had a run, and the run ended without sending its summary.
     fn end(&mut self, on_event: &mut dyn FnMut(AgentEvent)) -> Result<(), SessionError> {
         let Some(run) = self.run.take() else {
             return Ok(());
@@ -381,7 +411,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusal_in_the_log_names_the_coordinator_as_the_other_end() {
+    fn refusal_in_the_log_calls_the_coordinator_it() {
+        // In the log, "this agent" is the agent and "it" is the coordinator.
         let text = |refusal| SessionError::Refused(refusal).to_string();
         assert_eq!(
             text(Refusal::Busy),

@@ -1,5 +1,10 @@
-//! The state of each agent during a run: how many windows it has sent, and whether it is done or
-//! missing. A window is the measurements of one second. This module does no I/O and reads no clock.
+//! The state of each agent during a run. An agent is *running* until it has sent its summary (then
+//! it is *done*), or until it has failed or lagged (then it is *missing*). An agent has lagged if a
+//! message from it did not arrive in time.
+//!
+//! A window is a section of a run of at most one second, and also the measurements of that section
+//! ([`Window`]). For each second, every agent sends the window of its own requests. This module
+//! adds up the windows of the same number. It does no I/O and reads no clock.
 
 use std::collections::VecDeque;
 
@@ -8,49 +13,51 @@ use crate::metrics::Window;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
-/// How long before the end of its second a window may arrive, in nanoseconds of the coordinator's
-/// clock. It can arrive early, because the agent's clock may be ahead by as much as the error of
-/// the measured clock offset.
+/// A window may arrive at most this long before its end by the coordinator's clock. A window can
+/// arrive before its end, because the coordinator does not know the agent's clock exactly: it
+/// converted the start time with a measured offset that has an error.
 const EARLY_MAX_NS: u64 = 1_000_000_000;
 
-/// The states of all agents of a run, and the sums of the windows that they have sent.
+/// The states of all agents of a run, and for each window the sum of the agents' measurements.
 #[derive(Debug)]
 pub(super) struct AgentStates {
     timeline: Timeline,
-    agents: Vec<State>,
-    /// For each window from `next` on, the measurements received so far.
-    pending: VecDeque<Pending>,
+    /// The states of the agents, in the order of the coordinator's list.
+    agents: Vec<AgentState>,
     /// The number of the window that [`AgentStates::take_complete`] returns next.
     next: usize,
+    /// The sums of windows that are not complete. The first element belongs to window `next`.
+    pending: VecDeque<PendingWindow>,
 }
 
-/// A window of the run of which some agents may not have sent their measurements yet.
+/// The sum of the windows of one number. Some running agents may not have sent theirs yet.
 #[derive(Debug)]
-struct Pending {
+struct PendingWindow {
     /// The sum of the measurements.
     sum: Window,
     /// For each agent, whether the sum includes its measurements.
-    includes: Vec<bool>,
+    included: Vec<bool>,
 }
 
-/// A window of the run that all agents have sent, except agents that are missing.
+/// The sum of the windows of one number, which all agents have sent that are not missing.
 #[derive(Debug)]
-pub(super) struct Complete {
+pub(super) struct CompleteWindow {
     /// The number of the window.
     pub(super) number: usize,
     /// The sum of the agents' measurements.
     pub(super) sum: Window,
-    /// For each agent, whether the sum includes its measurements. Those of a missing agent are
-    /// included if the agent had sent the window before it failed or lagged.
-    pub(super) includes: Vec<bool>,
+    /// For each agent, whether the sum includes its measurements. The sum also includes the
+    /// measurements that a missing agent had sent before it failed or lagged.
+    pub(super) included: Vec<bool>,
 }
 
 /// The state of one agent.
 #[derive(Debug)]
-enum State {
-    /// The agent runs.
+enum AgentState {
+    /// The agent has neither sent its summary nor failed nor lagged.
     Running {
-        /// The number of windows that it has sent.
+        /// The number of windows received from the agent. This is also the number of its next
+        /// window, because the first window has the number 0.
         windows: usize,
     },
     /// The agent has sent its summary.
@@ -63,16 +70,20 @@ impl AgentStates {
     pub(super) fn new(timeline: Timeline, agents: usize) -> Self {
         Self {
             timeline,
-            agents: (0..agents).map(|_| State::Running { windows: 0 }).collect(),
-            pending: VecDeque::new(),
+            agents: (0..agents)
+                .map(|_| AgentState::Running { windows: 0 })
+                .collect(),
             next: 0,
+            pending: VecDeque::new(),
         }
     }
 
-    /// Adds a window that an agent has sent. Ignores it if the agent is done or missing.
+    /// Adds a window that an agent has sent. Ignores the window if the agent is done or missing.
+    /// `now_ns` is the time by the coordinator's monotonic clock.
     ///
     /// # Errors
-    /// The window is not the agent's next one, or ends more than [`EARLY_MAX_NS`] after `now_ns`.
+    /// `number` is not the number of the agent's next window, or the run has no further window of a
+    /// second, or the window ends more than [`EARLY_MAX_NS`] after `now_ns`.
     pub(super) fn add_window(
         &mut self,
         agent: usize,
@@ -80,9 +91,11 @@ impl AgentStates {
         window: &Window,
         now_ns: u64,
     ) -> Result<(), &'static str> {
-        let State::Running { windows } = &mut self.agents[agent] else {
+        let AgentState::Running { windows } = &mut self.agents[agent] else {
             return Ok(());
         };
+        // The boundary is the end of the window. The last window of the run, which contains the
+        // grace period, has no boundary. Agents do not send it.
         let Some(end_ns) = self
             .timeline
             .boundary(number)
@@ -94,34 +107,38 @@ impl AgentStates {
             return Err("it sent a second before its end");
         }
         *windows += 1;
+        // `number` is at least `next`: window `next` is taken only after each running agent has
+        // sent it.
         let index = number - self.next;
         while self.pending.len() <= index {
-            self.pending.push_back(Pending {
+            self.pending.push_back(PendingWindow {
                 sum: Window::default(),
-                includes: vec![false; self.agents.len()],
+                included: vec![false; self.agents.len()],
             });
         }
         let pending = &mut self.pending[index];
         pending.sum.merge(window);
-        pending.includes[agent] = true;
+        pending.included[agent] = true;
         Ok(())
     }
 
-    /// Records that an agent's run has ended with a summary.
+    /// Records that an agent has sent the summary of its part. Ignores the summary if the agent is
+    /// already done or missing.
     ///
     /// # Errors
-    /// The agent has not sent all windows of the run.
+    /// The agent has not sent the windows of all seconds of the run.
     pub(super) fn set_done(
         &mut self,
         agent: usize,
         summary: Box<Summary>,
     ) -> Result<(), &'static str> {
         match self.agents[agent] {
-            State::Running { windows } if windows == self.timeline.boundaries() => {
-                self.agents[agent] = State::Done(summary);
+            // Each boundary is the end of one window that an agent sends.
+            AgentState::Running { windows } if windows == self.timeline.boundaries() => {
+                self.agents[agent] = AgentState::Done(summary);
                 Ok(())
             }
-            State::Running { .. } => Err("it ended before its time"),
+            AgentState::Running { .. } => Err("it ended before its time"),
             _ => Ok(()),
         }
     }
@@ -129,60 +146,68 @@ impl AgentStates {
     /// Records that an agent is missing, for `reason`. Returns false, and changes nothing, if the
     /// agent is already done or missing.
     pub(super) fn set_missing(&mut self, agent: usize, reason: String) -> bool {
-        let is_running = matches!(self.agents[agent], State::Running { .. });
+        let is_running = matches!(self.agents[agent], AgentState::Running { .. });
         if is_running {
-            self.agents[agent] = State::Missing(reason);
+            self.agents[agent] = AgentState::Missing(reason);
         }
         is_running
     }
 
-    /// The agents whose next message is overdue at `now_ns`.
+    /// The running agents whose next message is overdue at `now_ns`.
     pub(super) fn overdue(&self, now_ns: u64) -> Vec<usize> {
         let is_overdue = |agent: &usize| self.deadline_ns(*agent).is_some_and(|at| at <= now_ns);
         (0..self.agents.len()).filter(is_overdue).collect()
     }
 
-    /// The earliest time at which the next message of an agent becomes overdue. None: no agent runs
-    /// any more.
+    /// The earliest time at which the next message of any agent becomes overdue. None: no agent is
+    /// running any longer.
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
         let deadlines = (0..self.agents.len()).filter_map(|agent| self.deadline_ns(agent));
         deadlines.min()
     }
 
-    /// The time at which the next message of an agent becomes overdue. None: the agent does not run
-    /// any more.
+    /// The time at which the next message of this agent becomes overdue. None: the agent is done or
+    /// missing.
     fn deadline_ns(&self, agent: usize) -> Option<u64> {
         match self.agents[agent] {
-            State::Running { windows } => Some(self.timeline.next_event_ns(windows) + LAG_MAX_NS),
+            AgentState::Running { windows } => {
+                // The end of the agent's next window, or of the grace period. After the grace
+                // period, the next message is the summary.
+                let due_ns = self.timeline.next_event_ns(windows);
+                Some(due_ns + LAG_MAX_NS)
+            }
             _ => None,
         }
     }
 
-    /// Removes and returns the next window if all agents that are not missing have sent it.
-    pub(super) fn take_complete(&mut self) -> Option<Complete> {
-        let has_sent = |agent: &State| match agent {
-            State::Running { windows } => *windows > self.next,
-            State::Done(_) | State::Missing(_) => true,
+    /// Removes and returns the window `next`. None: an agent that is not missing has not sent it.
+    pub(super) fn take_complete(&mut self) -> Option<CompleteWindow> {
+        // A missing agent will not send the window, so it is not waited for.
+        let need_not_wait_for = |agent: &AgentState| match agent {
+            AgentState::Running { windows } => *windows > self.next,
+            AgentState::Done(_) | AgentState::Missing(_) => true,
         };
-        if !self.agents.iter().all(has_sent) {
+        if !self.agents.iter().all(need_not_wait_for) {
             return None;
         }
-        let Pending { sum, includes } = self.pending.pop_front()?;
+        // If no agent is running any longer, there may be no further window.
+        let PendingWindow { sum, included } = self.pending.pop_front()?;
         let number = self.next;
         self.next += 1;
-        Some(Complete {
+        Some(CompleteWindow {
             number,
             sum,
-            includes,
+            included,
         })
     }
 
-    /// Returns for each agent its summary, or the reason why the agent is missing.
+    /// Returns for each agent its summary, or the reason why the agent is missing. To be called
+    /// when no agent is running any longer.
     pub(super) fn into_results(self) -> Vec<Result<Box<Summary>, String>> {
         let result = |agent| match agent {
-            State::Done(summary) => Ok(summary),
-            State::Missing(reason) => Err(reason),
-            State::Running { .. } => Err("its run has not ended".to_owned()),
+            AgentState::Done(summary) => Ok(summary),
+            AgentState::Missing(reason) => Err(reason),
+            AgentState::Running { .. } => Err("its run has not ended".to_owned()),
         };
         self.agents.into_iter().map(result).collect()
     }
@@ -204,7 +229,7 @@ mod tests {
         AgentStates::new(Timeline::new(&config, 10 * SECOND_NS), 3)
     }
 
-    /// A window with this number of answers.
+    /// The measurements of an agent in a window with this number of answers.
     fn window(answered: u64) -> Window {
         let mut window = Window::default();
         window.counts.answered = answered;
@@ -222,12 +247,12 @@ mod tests {
         states.add_window(1, 0, &window(2), now_ns).unwrap();
         let complete = states.take_complete().unwrap();
         assert_eq!((complete.number, complete.sum.counts.answered), (0, 7));
-        assert_eq!(complete.includes, [true; 3]);
+        assert_eq!(complete.included, [true; 3]);
         assert!(states.take_complete().is_none());
     }
 
     #[test]
-    fn window_is_complete_without_a_missing_agent() {
+    fn window_is_complete_although_a_missing_agent_has_not_sent_it() {
         let mut states = states();
         let now_ns = 11 * SECOND_NS;
         states.add_window(0, 0, &window(1), now_ns).unwrap();
@@ -236,8 +261,8 @@ mod tests {
         assert!(!states.set_missing(2, "twice".to_owned()));
         let complete = states.take_complete().unwrap();
         assert_eq!(complete.sum.counts.answered, 3);
-        assert_eq!(complete.includes, [true, true, false]);
-        // A window that the missing agent still sends is ignored.
+        assert_eq!(complete.included, [true, true, false]);
+        // A window that arrives from the missing agent is ignored.
         states.add_window(2, 0, &window(9), now_ns).unwrap();
         assert_eq!(states.into_results()[2].as_ref().unwrap_err(), "gone");
     }
@@ -254,19 +279,20 @@ mod tests {
         }
         let mut next = || states.take_complete().unwrap();
         let (first, second) = (next(), next());
-        assert_eq!((first.sum.counts.answered, first.includes[2]), (6, true));
-        assert_eq!((second.sum.counts.answered, second.includes[2]), (2, false));
+        assert_eq!((first.sum.counts.answered, first.included[2]), (6, true));
+        assert_eq!((second.sum.counts.answered, second.included[2]), (2, false));
     }
 
     #[test]
-    fn window_is_overdue_three_seconds_after_its_end() {
+    fn window_and_summary_are_overdue_three_seconds_after_they_are_due() {
         let mut states = states();
+        // The three seconds are `LAG_MAX_NS`. Window 0 of agents 1 and 2 is due at 11 s.
         states.add_window(0, 0, &window(1), 11 * SECOND_NS).unwrap();
         assert_eq!(states.next_deadline_ns(), Some(14 * SECOND_NS));
         assert!(states.overdue(14 * SECOND_NS - 1).is_empty());
         assert_eq!(states.overdue(14 * SECOND_NS), [1, 2]);
-        // After the last second, the summary is the next message of agent 0. It is due at the end
-        // of the grace period, 13 s.
+        // After window 1, the last measured second, the next message of agent 0 is its summary. The
+        // summary is due at the end of the grace period, 13 s.
         states.add_window(0, 1, &window(1), 12 * SECOND_NS).unwrap();
         states.set_missing(1, "lagged".to_owned());
         states.set_missing(2, "lagged".to_owned());
@@ -284,7 +310,7 @@ mod tests {
         assert_eq!(states.add_window(0, 1, &window(1), now_ns), Err(order));
         states.add_window(0, 0, &window(1), now_ns).unwrap();
         assert_eq!(states.add_window(0, 0, &window(1), now_ns), Err(order));
-        // Window 1 ends at 12 s, and may arrive up to 1 s before that.
+        // Window 1 ends at 12 s, and may arrive at 11 s or later.
         let early = "it sent a second before its end";
         let before_ns = 10 * SECOND_NS + SECOND_NS / 2;
         assert_eq!(states.add_window(0, 1, &window(1), before_ns), Err(early));

@@ -1,5 +1,8 @@
 //! The coordinator of a run whose load is offered by agents. It sends each agent the settings and
-//! its part of the connections, sets a common start time, and merges the agents' summaries.
+//! the agent's part of the connections, sets a common start time, and merges the agents' summaries.
+//!
+//! After the start, an agent is *missing* from the time at which it has failed or has lagged. An
+//! agent has lagged if a message from it did not arrive within [`LAG_MAX_NS`] after it was due.
 
 use std::net::TcpStream;
 use std::sync::mpsc;
@@ -8,7 +11,7 @@ use std::time::Duration;
 
 use sys::clock::{monotonic_ns, unix_less_monotonic_ns, unix_ns};
 
-use super::agent_states::{AgentStates, Complete};
+use super::agent_states::{AgentStates, CompleteWindow};
 use super::clock::{ClockOffset, Probe};
 use super::link::{self, LinkError, Received, Receiver, Sender};
 use super::message::Message;
@@ -36,7 +39,8 @@ pub struct Coordinator {
     pub agents: Vec<AgentAddress>,
     /// The token that all agents share with the coordinator.
     pub token: Token,
-    /// The measuring client that runs in this process beside the agents' load, if any.
+    /// The measuring client, if any. It offers a small load of its own from this process during the
+    /// agents' load, and measures the latencies of its own requests.
     pub client: Option<MeasuringClient>,
 }
 
@@ -47,40 +51,42 @@ pub enum Progress<'a> {
     Ready(&'a [AgentReport]),
     /// A second has ended, and all agents that are not missing have sent their measurements of it.
     Second(&'a Second),
-    /// An agent has failed or lagged. Its share is missing from now on.
+    /// An agent has failed or lagged. Its share of the load is missing from now on.
     Missing(&'a AgentReport),
 }
 
 impl Coordinator {
-    /// Checks the settings and the list of agents.
+    /// Checks the settings, the list of agents and the measuring client.
     ///
     /// # Errors
-    /// A setting or the number of agents is out of its bounds, an agent is given twice, or there
-    /// are fewer connections than threads of all agents.
+    /// A setting or the number of agents is out of its bounds, an agent is given twice, the run has
+    /// a script or files, which agents do not support, the agents together have more threads than
+    /// the run has connections, or the measuring client is invalid.
     pub fn validate(&self, config: &Config) -> Result<(), Error> {
         config.validate()?;
         config.validate_without_script("--agent")?;
+        // Checks that the requests are not for the files of a web server.
         config.validate_without_files()?;
-        let fault = |setting, fault: String| Err(ConfigError::new(setting, fault).into());
+        let error = |setting, fault: String| Err(ConfigError::new(setting, fault).into());
         let agents = self.agents.len();
         if !(1..=AGENTS_MAX).contains(&agents) {
-            let text = format!("{agents} is out of bounds; give 1 to {AGENTS_MAX}");
-            return fault("agents", text);
+            let fault = format!("{agents} is out of bounds; give 1 to {AGENTS_MAX}");
+            return error("agents", fault);
         }
-        for (at, agent) in self.agents.iter().enumerate() {
-            let earlier = &self.agents[..at];
+        for (index, agent) in self.agents.iter().enumerate() {
+            let earlier = &self.agents[..index];
             if earlier.iter().any(|other| other.address == agent.address) {
-                let text = format!("{agent} is given twice; an agent has one part of a run");
-                return fault("agents", text);
+                let fault = format!("{agent} is given twice; an agent has one part of a run");
+                return error("agents", fault);
             }
         }
         let needed = u64::from(config.threads) * agents as u64;
         if u64::from(config.connections) < needed {
-            let text = format!(
+            let fault = format!(
                 "{} are too few for {agents} agents of {} threads; give {needed} or more",
                 config.connections, config.threads
             );
-            return fault("connections", text);
+            return error("connections", fault);
         }
         match &self.client {
             Some(client) => client.validate(config),
@@ -91,24 +97,28 @@ impl Coordinator {
     /// Performs one run and returns its summary. Calls `on_progress` for each event during the run.
     ///
     /// # Errors
-    /// A setting is invalid, an agent fails before the start, or all agents fail after it.
+    /// A setting is invalid, an agent fails before the start, all agents are missing at the end, or
+    /// the measuring client or an observer of the server or the machine fails.
     pub fn run(
         &self,
         config: &Config,
         mut on_progress: impl FnMut(Progress<'_>),
     ) -> Result<Summary, Error> {
         self.validate(config)?;
+        // The observers measure the server and the machine during the run. This figure is the
+        // memory of the observed process before the connections are opened.
         let resident_before_bytes = Observers::resident_bytes(config)?;
         let mut links = self.connect(config)?;
         for link in &mut links {
             let (config, part) = (Box::new(config.clone()), link.report.part);
             link.send(&Message::Prepare { config, part })?;
         }
-        let client = self.client.as_ref().map(|client| {
+        let open_client = |client: &MeasuringClient| {
+            // Raises the limit of open files.
             opening::allow_files(client.connections)?;
             MeasuringThreads::open(config, client)
-        });
-        let client = client.transpose()?;
+        };
+        let measuring_threads = self.client.as_ref().map(open_client).transpose()?;
         for link in &mut links {
             match link.receive(PREPARE_TIMEOUT)?.message {
                 Message::Ready => {}
@@ -117,22 +127,23 @@ impl Coordinator {
             }
         }
         for link in &mut links {
-            link.report.clock = Some(link.probe()?);
+            link.report.clock = Some(link.measure_clock()?);
         }
         let reports: Vec<AgentReport> = links.iter().map(|link| link.report.clone()).collect();
         on_progress(Progress::Ready(&reports));
-        let timeline = start(config, &mut links)?;
-        let client = client.map(|client| client.begin(&timeline)).transpose()?;
+        let timeline = send_start(config, &mut links)?;
+        let begin_client = |threads: MeasuringThreads| threads.begin(&timeline);
+        let measuring_run = measuring_threads.map(begin_client).transpose()?;
         let observers = Observers::start(config, &timeline)?;
         let (links, results) = monitor_run(config, &timeline, links, &mut on_progress)?;
         let mut summary = merge(links, results)?;
         observers.join(config, resident_before_bytes, &mut summary)?;
-        summary.measuring_client = client.map(MeasuringRun::join).transpose()?;
+        summary.measuring_client = measuring_run.map(MeasuringRun::join).transpose()?;
         Ok(summary)
     }
 
-    /// Connects to all agents. When this returns, the coordinator has proved to each agent that it
-    /// has the token, and each agent has proved the same to the coordinator.
+    /// Connects to all agents. When this returns, the coordinator and each agent have proved to
+    /// each other that they have the same token.
     fn connect(&self, config: &Config) -> Result<Vec<Link>, Error> {
         let parts = Part::split(config.connections, self.agents.len() as u32);
         let connect = |(agent, part): (&AgentAddress, Part)| {
@@ -158,13 +169,17 @@ impl Coordinator {
     }
 }
 
-/// Connects to an agent, then exchanges proofs of the token.
+/// Connects to an agent, then exchanges proofs. A proof shows that its sender has the token,
+/// without revealing the token: it is an HMAC over a random number (nonce) of each end.
 fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), AgentError> {
     let stream = TcpStream::connect_timeout(&agent.address, HANDSHAKE_TIMEOUT);
     let stream = stream.map_err(AgentError::Connect)?;
     let (mut receiver, mut sender) = link::open(stream).map_err(LinkError::from)?;
-    let mut next = || receiver.receive(HANDSHAKE_TIMEOUT).map(|it| it.message);
-    let agent_nonce = match next()? {
+    let mut next_message = || {
+        let received = receiver.receive(HANDSHAKE_TIMEOUT);
+        received.map(|received| received.message)
+    };
+    let agent_nonce = match next_message()? {
         Message::Challenge { nonce } => nonce,
         _ => return Err(AgentError::UnexpectedMessage),
     };
@@ -176,12 +191,13 @@ fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), 
         nonce: nonces.coordinator,
         proof: token.prove(Role::Coordinator, &nonces),
     })?;
-    match next()? {
+    match next_message()? {
         Message::Welcome { proof } if token.verify(Role::Agent, &nonces, &proof) => {}
         Message::Welcome { .. } => return Err(AgentError::TokenNotProved),
         Message::Refused(refusal) => return Err(refusal.into()),
         _ => return Err(AgentError::UnexpectedMessage),
     }
+    // Until now, only messages that are short enough for a handshake were accepted.
     receiver.set_body_max(FRAME_LEN_MAX);
     Ok((receiver, sender))
 }
@@ -196,11 +212,13 @@ struct Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        // Ends the connection in both directions.
         self.sender.close();
     }
 }
 
 impl Link {
+    /// The error of a run that failed because of this agent.
     fn error(&self, source: AgentError) -> Error {
         Error::Agent {
             agent: self.report.agent.clone(),
@@ -218,8 +236,8 @@ impl Link {
         received.map_err(|error| self.error(error.into()))
     }
 
-    /// Measures the offset of the agent's clock with [`PROBES`] probes.
-    fn probe(&mut self) -> Result<ClockOffset, Error> {
+    /// Measures the offset of the agent's clock. Sends [`PROBES`] probes, one after another.
+    fn measure_clock(&mut self) -> Result<ClockOffset, Error> {
         let mut probes = Vec::new();
         for number in 0..PROBES {
             let sent_ns = unix_ns();
@@ -227,10 +245,10 @@ impl Link {
             let received = self.receive(HANDSHAKE_TIMEOUT)?;
             match received.message {
                 Message::Echo {
-                    number: echoed,
+                    number: echo_number,
                     received_ns,
                     echoed_ns,
-                } if echoed == number => probes.push(Probe {
+                } if echo_number == number => probes.push(Probe {
                     sent_ns,
                     received_ns,
                     echoed_ns,
@@ -245,35 +263,43 @@ impl Link {
 }
 
 /// Chooses the start time of the run and sends it to each agent, converted to the agent's clock.
-/// Returns the times of the run on the monotonic clock of this host.
-fn start(config: &Config, links: &mut [Link]) -> Result<Timeline, Error> {
-    let clocks = || links.iter().filter_map(|link| link.report.clock);
-    // An offset's error is half of the shortest round-trip delay of its probes. A message may take
-    // many times that delay, so 16 round-trip delays are added.
-    let delay_ns = clocks().map(|clock| 2 * clock.error_ns).max();
-    let ahead_ns = AGREED_START_AHEAD_NS + 16 * delay_ns.unwrap_or(0);
+/// Returns the timeline: the start and the end of each phase of the run, on the monotonic clock of
+/// this host.
+fn send_start(config: &Config, links: &mut [Link]) -> Result<Timeline, Error> {
+    // The error of an offset is half of the shortest round-trip delay of its probes. A start
+    // message may take many times that delay.
+    const MESSAGE_DELAYS: u64 = 16;
+    let offsets = links.iter().filter_map(|link| link.report.clock);
+    let delay_max_ns = offsets.map(|offset| 2 * offset.error_ns).max();
+    let ahead_ns = AGREED_START_AHEAD_NS + MESSAGE_DELAYS * delay_max_ns.unwrap_or(0);
     let start_ns = monotonic_ns() + ahead_ns;
+    // Adds the offset between the two clocks of this host: Unix time minus monotonic time.
     let start_unix_ns = start_ns + unix_less_monotonic_ns();
     for link in links {
-        let clock = link.report.clock;
-        let at_ns = clock.map_or(start_unix_ns, |clock| clock.to_agent_clock(start_unix_ns));
+        // The caller has measured every clock. Without an offset, the clocks are taken as equal.
+        let offset = link.report.clock;
+        let at_ns = offset.map_or(start_unix_ns, |it| it.to_agent_clock(start_unix_ns));
         link.send(&Message::Start { at_ns })?;
     }
     Ok(Timeline::new(config, start_ns))
 }
 
-/// A message from an agent, or the error that ended the connection to it.
-struct FromAgent {
+/// What a reader thread passes to the monitor: a message from an agent, or the error that ended the
+/// connection to the agent.
+struct AgentMessage {
     /// The agent's index.
     agent: usize,
     received: Result<Received, LinkError>,
 }
 
-/// For each agent, its summary or the reason why its share is missing.
+/// For each agent, the summary of its part or the reason why its share is missing.
 type Results = Vec<Result<Box<Summary>, String>>;
 
-/// Receives the agents' messages until each agent is done or missing. Returns the links to all
-/// agents, and their results.
+/// Receives the agents' messages until each agent is done (has sent its summary) or missing.
+/// Returns the links to all agents, and the agents' results.
+///
+/// One reader thread for each agent receives the messages. The calling thread is the monitor: it
+/// processes the messages and declares agents missing.
 fn monitor_run(
     config: &Config,
     timeline: &Timeline,
@@ -281,13 +307,18 @@ fn monitor_run(
     on_progress: &mut impl FnMut(Progress<'_>),
 ) -> Result<(Vec<Link>, Results), Error> {
     let mut states = AgentStates::new(timeline.clone(), links.len());
-    let (messages, from_agents) = mpsc::channel();
-    let end_ns = timeline.grace_end_ns + LAG_MAX_NS;
-    // The timeout of the readers. It is longer than the monitor waits for any message, so it is
-    // always the monitor that gives an agent up.
-    let longest = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()) + LAG_MAX_NS);
+    let (messages_sender, messages) = mpsc::channel();
+    // The monitor declares each agent that is still running missing at `last_deadline_ns` +
+    // `OVERDUE_GRACE_NS` or earlier. `LAG_MAX_NS` is longer than `OVERDUE_GRACE_NS`. So a reader
+    // waits longer for each message than the monitor, and its timeout decides nothing.
+    let last_deadline_ns = timeline.grace_end_ns + LAG_MAX_NS;
+    let until_last_deadline_ns = last_deadline_ns.saturating_sub(monotonic_ns());
+    let reader_timeout = Duration::from_nanos(until_last_deadline_ns + LAG_MAX_NS);
+    // The readers take the links. The monitor works on copies of the reports in the links.
     let mut reports: Vec<AgentReport> = links.iter().map(|link| link.report.clone()).collect();
     let links = thread::scope(|scope| {
+        // A closer is a further handle on the connection. The monitor can close the connection with
+        // it while the reader waits for a message.
         let closer = |link: &Link| {
             link.sender
                 .clone_for_close()
@@ -296,10 +327,10 @@ fn monitor_run(
         let closers = links.iter().map(closer).collect::<Result<Vec<_>, _>>()?;
         let mut readers = Vec::new();
         for (agent, link) in links.into_iter().enumerate() {
-            let messages = messages.clone();
-            let read = move || read(agent, link, &messages, longest);
+            let sender = messages_sender.clone();
+            let reader = move || read_messages(agent, link, &sender, reader_timeout);
             let builder = thread::Builder::new().name(format!("agent-{agent}"));
-            match builder.spawn_scoped(scope, read) {
+            match builder.spawn_scoped(scope, reader) {
                 Ok(reader) => readers.push(reader),
                 Err(error) => {
                     // The scope waits for the readers that were already started. Closing their
@@ -309,7 +340,8 @@ fn monitor_run(
                 }
             }
         }
-        drop(messages);
+        // The readers have their own senders.
+        drop(messages_sender);
         let mut monitor = RunMonitor {
             config,
             timeline,
@@ -318,7 +350,7 @@ fn monitor_run(
             closers: &closers,
             on_progress,
         };
-        monitor.run(&from_agents);
+        monitor.run(&messages);
         let links = readers.into_iter().map(thread::ScopedJoinHandle::join);
         let links: Result<Vec<Link>, _> = links.collect();
         links.map_err(|_| Error::Panicked)
@@ -326,7 +358,8 @@ fn monitor_run(
     Ok((links, states.into_results()))
 }
 
-/// The coordinator's view of a run that has started: which agents run, and which are missing.
+/// Processes the agents' messages after the start. Keeps the state of each agent (running, done or
+/// missing), and reports the progress of the run.
 struct RunMonitor<'a, F> {
     config: &'a Config,
     timeline: &'a Timeline,
@@ -338,49 +371,51 @@ struct RunMonitor<'a, F> {
 }
 
 impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
-    /// Processes the messages of the agents until no agent runs any more.
+    /// Processes the messages of the agents until each agent is done or missing.
     ///
     /// An agent whose next message is overdue is not given up immediately. If this thread itself
-    /// was kept from running, the message may already be in the channel. So the loop receives for
-    /// [`OVERDUE_GRACE_NS`] more, and then gives up the agents that are still overdue.
-    fn run(&mut self, from_agents: &mpsc::Receiver<FromAgent>) {
-        // The time at which agents that are then still overdue are given up. None: no agent is
-        // known to be overdue.
-        let mut give_up_ns = None;
+    /// did not run for a while, the message may already be in the channel. So the loop continues to
+    /// receive for [`OVERDUE_GRACE_NS`], and then gives up the agents that are still overdue.
+    fn run(&mut self, messages: &mpsc::Receiver<AgentMessage>) {
+        // The end of the additional time for overdue agents. None: no agent is known to be overdue.
+        let mut overdue_grace_end_ns = None;
         while let Some(deadline_ns) = self.states.next_deadline_ns() {
-            let until_ns = give_up_ns.unwrap_or(deadline_ns);
+            let until_ns = overdue_grace_end_ns.unwrap_or(deadline_ns);
             let left_ns = until_ns.saturating_sub(monotonic_ns());
-            let first = from_agents.recv_timeout(Duration::from_nanos(left_ns));
-            for FromAgent { agent, received } in first.into_iter().chain(from_agents.try_iter()) {
-                if let Err(reason) = apply(self.states, agent, received, self.config) {
+            // Waits for one message, then takes all messages that are already in the channel. If
+            // the wait times out, there is no first message.
+            let first = messages.recv_timeout(Duration::from_nanos(left_ns));
+            for AgentMessage { agent, received } in first.into_iter().chain(messages.try_iter()) {
+                if let Err(reason) = record_message(self.states, agent, received, self.config) {
                     self.give_up(agent, &reason);
                 }
             }
             self.report_complete_seconds();
             let now_ns = monotonic_ns();
             let overdue = self.states.overdue(now_ns);
-            match give_up_ns {
-                _ if overdue.is_empty() => give_up_ns = None,
-                None => give_up_ns = Some(now_ns + OVERDUE_GRACE_NS),
-                Some(at_ns) if now_ns >= at_ns => {
-                    let lag_s = LAG_MAX_NS / 1_000_000_000;
+            match overdue_grace_end_ns {
+                _ if overdue.is_empty() => overdue_grace_end_ns = None,
+                None => overdue_grace_end_ns = Some(now_ns + OVERDUE_GRACE_NS),
+                Some(end_ns) if now_ns >= end_ns => {
+                    let lag_s = Duration::from_nanos(LAG_MAX_NS).as_secs();
                     for agent in overdue {
                         self.give_up(agent, &format!("it lagged by more than {lag_s} s"));
                     }
                     self.report_complete_seconds();
-                    give_up_ns = None;
+                    overdue_grace_end_ns = None;
                 }
                 Some(_) => {}
             }
         }
     }
 
-    /// Closes the connection to an agent that has failed or lagged. Unless the agent was done, its
-    /// share is missing from now on.
+    /// Closes the connection to an agent that has failed or lagged. If the agent was still running,
+    /// its share is missing from now on. If it was already done or missing, its state remains.
     fn give_up(&mut self, agent: usize, reason: &str) {
         self.closers[agent].close();
-        let into_ns = monotonic_ns().saturating_sub(self.timeline.start_ns);
-        let reason = format!("{reason}, {:.1} s into the run", into_ns as f64 / 1e9);
+        let since_start_ns = monotonic_ns().saturating_sub(self.timeline.start_ns);
+        let since_start_s = since_start_ns as f64 / 1e9;
+        let reason = format!("{reason}, {since_start_s:.1} s into the run");
         if self.states.set_missing(agent, reason.clone()) {
             let report = &mut self.reports[agent];
             report.missing = Some(reason);
@@ -393,52 +428,60 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
     /// missing in that second.
     fn report_complete_seconds(&mut self) {
         while let Some(complete) = self.states.take_complete() {
-            let Complete { number, sum, .. } = &complete;
-            let open_loop = self.config.rate != Rate::Max;
+            let CompleteWindow { number, sum, .. } = &complete;
+            let open_loop = is_open_loop(self.config);
+            // `second` computes the figures from the sum. Its None is for the grace period, of
+            // which agents send no measurements.
             if let Some(mut second) = second(self.timeline, *number, sum, open_loop) {
-                let agents = self.reports.iter().zip(&complete.includes);
+                let agents = self.reports.iter().zip(&complete.included);
                 let missing = agents.filter(|&(_, &is_included)| !is_included);
-                second.missing_connections = missing.map(|(it, _)| it.part.count).sum();
+                second.missing_connections = missing.map(|(report, _)| report.part.count).sum();
                 (self.on_progress)(Progress::Second(&second));
             }
         }
     }
 }
 
-/// The coordinator's reader thread for one agent: passes the agent's messages on until the agent's
-/// run or connection ends. Returns the link, for the messages after the run. `longest` is the
-/// longest wait for one message.
-fn read(
+/// The reader thread for one agent. Passes the agent's messages to the monitor, and ends after an
+/// error or after the first message that is not the measurements of a second (such as the summary).
+/// Returns the link, which is used again after the run. `timeout` is the longest wait for one
+/// message.
+fn read_messages(
     agent: usize,
     mut link: Link,
-    messages: &mpsc::Sender<FromAgent>,
-    longest: Duration,
+    messages: &mpsc::Sender<AgentMessage>,
+    timeout: Duration,
 ) -> Link {
     loop {
-        let received = link.receiver.receive(longest);
+        let received = link.receiver.receive(timeout);
         let more_follow = received
             .as_ref()
             .is_ok_and(|received| matches!(received.message, Message::Second(_)));
-        // The send fails only if the monitor has already stopped receiving.
-        if messages.send(FromAgent { agent, received }).is_err() || !more_follow {
+        // The send cannot fail: the receiver exists until this thread has ended.
+        if messages.send(AgentMessage { agent, received }).is_err() || !more_follow {
             return link;
         }
     }
 }
 
-/// Records a message from an agent in `states`. The error is the reason why the agent's share is
-/// missing.
-fn apply(
+/// Whether the requests of the run have intended send times. `Rate::Max` is a closed loop.
+fn is_open_loop(config: &Config) -> bool {
+    config.rate != Rate::Max
+}
+
+/// Records a message from an agent in `states`. If the message is an error or is not valid, the
+/// agent must be given up. The result is then the reason.
+fn record_message(
     states: &mut AgentStates,
     agent: usize,
     received: Result<Received, LinkError>,
     config: &Config,
 ) -> Result<(), String> {
     let message = received.map_err(|error| error.to_string())?.message;
-    let applied = match message {
+    let recorded = match message {
         Message::Second(second) => {
             let window = second
-                .window(config.rate != Rate::Max)
+                .window(is_open_loop(config))
                 .map_err(|error| error.to_string())?;
             states.add_window(agent, second.number as usize, &window, monotonic_ns())
         }
@@ -452,24 +495,26 @@ fn apply(
         Message::Failed { reason } => return Err(reason),
         _ => return Err(AgentError::UnexpectedMessage.to_string()),
     };
-    applied.map_err(str::to_owned)
+    recorded.map_err(str::to_owned)
 }
 
-/// Merges the agents' summaries into the summary of the run, with a report on each agent. If an
-/// agent is done, its clock is probed once more, to report the drift of the clock.
+/// Merges the agents' summaries into the summary of the run, and adds a report on each agent. The
+/// offset of the clock of each agent that is done is measured again. Its change since the start of
+/// the run is the drift of the clock, which is part of the report.
 fn merge(mut links: Vec<Link>, results: Results) -> Result<Summary, Error> {
     let mut parts = Vec::new();
     for (link, result) in links.iter_mut().zip(results) {
         match result {
             Ok(summary) => {
                 link.report.limits = Some(AgentLimits::of(&summary));
-                // If the agent has ended since it sent its summary, this fails. The summary still
-                // counts, and only the drift of the agent's clock is unknown.
-                let after = link.probe().ok();
+                // The measurement fails if the agent has failed since it sent its summary. The
+                // summary still counts, and only the drift of the agent's clock is unknown.
+                let after = link.measure_clock().ok();
                 let before = link.report.clock;
                 link.report.clock_moved = after
                     .zip(before)
                     .map(|(after, before)| after.drift_since(&before));
+                // Ends the session. The send fails if the agent is gone, which needs no handling.
                 let _ = link.sender.send(&Message::Stop);
                 parts.push(*summary);
             }
@@ -477,6 +522,7 @@ fn merge(mut links: Vec<Link>, results: Results) -> Result<Summary, Error> {
         }
     }
     let reports: Vec<AgentReport> = links.iter().map(|link| link.report.clone()).collect();
+    // If all agents are missing, the error gives the reason of the first.
     if let (true, Some(first)) = (parts.is_empty(), reports.first()) {
         return Err(Error::AgentsMissing {
             agents: reports.len(),
