@@ -7,7 +7,8 @@ use crate::limits::{LIMIT_PART, MEMORY_MAX, MEMORY_MIN};
 /// The configuration of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// The memory limit, in bytes, of segments, index, ghosts and miniatures together.
+    /// The memory limit, in bytes, of segments, index, ghosts (hashes of evicted items) and
+    /// miniatures (simulations of the eviction policies) together.
     pub memory_bytes: u64,
     /// The highest memory limit that [`set_limit`](crate::Store::set_limit) may set, in bytes. A
     /// value below `memory_bytes` has the effect of `memory_bytes`. The store reserves address
@@ -20,14 +21,16 @@ pub struct Config {
     /// construct keys with the same hash.
     pub hash_seed: u64,
     /// The expected number of threads that write concurrently. Up to 16 threads each append to open
-    /// segments of their own, if memory is large enough. Otherwise several threads share them.
+    /// segments of their own. With more threads, or in a small memory, several threads append to
+    /// the same open segments.
     pub workers: usize,
     /// Whether the store evicts items to make space for new ones. If false, the store rejects a
     /// write for which no memory is free.
     pub evicts: bool,
     /// Whether to request huge pages even if `memory_bytes` is below
-    /// [`HUGE_FROM`](crate::limits::HUGE_FROM). For a memory of at least that size they
-    /// are always requested. [`disable_huge_pages`](crate::Store::disable_huge_pages) ends both.
+    /// [`HUGE_FROM`](crate::limits::HUGE_FROM). From that size on, the store requests them in any
+    /// case. [`disable_huge_pages`](crate::Store::disable_huge_pages) stops the requests in both
+    /// cases.
     pub huge_pages: bool,
 }
 
@@ -115,7 +118,8 @@ impl Config {
         self.check_minimum(memory)
     }
 
-    /// Checks whether `memory` bytes are enough for any store, and for items of the maximum size.
+    /// Checks whether `memory` bytes are at least the minimum of every store, and at least twice
+    /// the maximum size of an item.
     fn check_minimum(&self, memory: u64) -> Result<(), ConfigError> {
         if memory < MEMORY_MIN {
             return Err(ConfigError::TooLittleMemory(memory));
@@ -139,7 +143,7 @@ mod tests {
     use crate::Store;
 
     #[test]
-    fn memory_above_the_addressable_maximum_is_rejected() {
+    fn memory_is_rejected_above_the_addressable_maximum_and_accepted_at_it() {
         for (memory_bytes, memory_max) in [(64 << 20, MEMORY_MAX + 1), (MEMORY_MAX + 1, 0)] {
             let config = Config {
                 memory_bytes,

@@ -3,12 +3,13 @@
 //!
 //! 1. A worker unlinks memory, so that no later lookup finds it. Then the worker *retires* the
 //!    memory, and gets a stamp: the next number of a global sequence.
-//! 2. After each burst, every worker announces the newest stamp. This means that the worker holds
-//!    no references from before the announcement. Before a worker sleeps, it announces that it is
-//!    offline, and holds no references until it is online again.
-//! 3. The memory can be reused once every worker is offline or has announced this stamp or a newer
-//!    one. Readers that may have found the memory have finished, and later readers started after it
-//!    was unlinked.
+//! 2. After each burst (the requests that a worker serves between two waits for input), the worker
+//!    announces the newest stamp. This means that the worker holds no references from before the
+//!    announcement. Before a worker sleeps, it announces that it is offline, and holds no
+//!    references until it is online again.
+//! 3. The memory can be reused once every worker is offline or has announced the stamp of the
+//!    memory or a newer one. Readers that may have found the memory have finished, and later
+//!    readers started after it was unlinked.
 //!
 //! The announcements cost a worker one load and one store per burst, and one fence per wake-up.
 
@@ -75,11 +76,12 @@ impl Epochs {
 
     /// Returns true if no worker holds references to the memory that was retired with `stamp`.
     pub(crate) fn has_passed(&self, stamp: Stamp) -> bool {
-        // Pairs with the fence in `WorkerSlot::online`. If a worker is offline at this point, its
-        // fence comes later. After its fence, the worker sees that the memory was unlinked.
+        // Pairs with the fence in `WorkerSlot::online`. If the loads below find a worker offline,
+        // the fence in its next `online` comes after this fence. After its own fence, the worker
+        // sees that the memory was unlinked.
         fence(Ordering::SeqCst);
-        // Acquire: pairs with the release in `WorkerSlot::quiescent` and `WorkerSlot::offline`. The
-        // worker's reads before its announcement happen before the memory is reused.
+        // Acquire: pairs with the release in `WorkerSlot::quiescent` and `WorkerSlot::offline`. So
+        // the worker's reads before its announcement happen before the memory is reused.
         let announced = |worker_slot: &Arc<PaddedWord>| worker_slot.0.load(Ordering::Acquire);
         self.worker_slots()
             .iter()
@@ -102,13 +104,15 @@ impl WorkerSlot {
         // Acquire: pairs with the release in `retire`. From now on the worker sees that the memory
         // retired with this stamp, or an older one, was unlinked.
         let newest = self.epochs.newest.0.load(Ordering::Acquire);
-        // Release: pairs with the acquire in `has_passed`. The worker's reads come before.
+        // Release: pairs with the acquire in `has_passed`. The worker's earlier reads come before
+        // this announcement.
         self.announcement.0.store(newest, Ordering::Release);
     }
 
     /// Announces that the worker holds no references until it is online again.
     pub(crate) fn offline(&self) {
-        // Release: pairs with the acquire in `has_passed`. The worker's reads come before.
+        // Release: pairs with the acquire in `has_passed`. The worker's earlier reads come before
+        // this announcement.
         self.announcement.0.store(OFFLINE, Ordering::Release);
     }
 
@@ -117,7 +121,7 @@ impl WorkerSlot {
         self.quiescent();
         // Pairs with the fence in `has_passed`. One of the two fences comes first. If this fence
         // does, `has_passed` sees the worker online. If the fence in `has_passed` does, this worker
-        // reads the index from now on without the entries of the retired memory.
+        // no longer finds the index entries that referred to the retired memory.
         fence(Ordering::SeqCst);
     }
 }

@@ -1,7 +1,7 @@
 //! When an item expires.
 
-/// The time at which an item expires, in whole seconds of the caller's clock. An item with
-/// `Expiry::at(t)` is returned by reads before second `t`, and never from second `t` on.
+/// The time at which an item expires, in whole seconds of the caller's clock. Reads before second
+/// `t` return an item with `Expiry::at(t)`. Reads from second `t` on do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Expiry(u32);
 

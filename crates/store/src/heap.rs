@@ -8,12 +8,14 @@
 //!
 //! **Why reads need no lock.**
 //!
-//! - One writer writes a block while it holds the segment. Then it publishes the block by storing
-//!   its location in a word of the index.
+//! - A single writer fills a block. Meanwhile the writer holds the segment, which prevents its
+//!   evacuation. Then the writer publishes the block by storing its location in a word of the
+//!   index.
 //! - After that, only three fields of the block change: its expiry, its access word, and the list
 //!   of pieces of a large item. All three are atomics.
 //! - The memory of the block is reused only when no location refers to it, every worker has been
-//!   quiescent since then (`epochs.rs`), and no pin holds the segment.
+//!   quiescent since then (has announced that it holds no references, `epochs.rs`), and no pin
+//!   holds the segment for a client that is still receiving a value.
 //!
 //! Therefore a worker that is online and has read a location from the index may use the block until
 //! the worker becomes quiescent.
@@ -124,7 +126,8 @@ impl Heap {
         self.segment(self.number_of(location))
     }
 
-    /// Returns the location of byte `at` of a segment. `None` if no block can be there.
+    /// Returns the location of byte `at` of a segment. `None` if that is not a valid location,
+    /// because it is 0 or too large.
     pub(crate) fn location(&self, number: SegmentNumber, at: u32) -> Option<Location> {
         Location::new(((u64::from(number) << self.size_bits) + u64::from(at)) / UNIT)
     }
@@ -134,7 +137,8 @@ impl Heap {
     /// # Safety
     /// The memory must contain this block during all of `'h`. One of these conditions guarantees
     /// it:
-    /// - A worker is borrowed during `'h`, and has read the location since it was last quiescent.
+    /// - A worker is borrowed during `'h`, and has read the location from the index since it was
+    ///   last quiescent.
     /// - A writer or a pin holds the block's segment.
     /// - The block's segment is being evacuated, and is not retired before the end of `'h`.
     #[inline]
@@ -153,8 +157,8 @@ impl Heap {
     /// Returns the block that begins at byte `at` of a segment. `None` at the end of the segment.
     ///
     /// # Safety
-    /// `at` is the first block or the end of a block. All blocks of the segment are complete, and
-    /// the segment is not retired during `'h`.
+    /// `at` is the offset of the first block, or of the end of a block. All blocks of the segment
+    /// are complete, and the segment is not retired during `'h`.
     pub(crate) unsafe fn block_in<'h>(
         &self,
         number: SegmentNumber,
@@ -202,8 +206,8 @@ impl Heap {
         }
     }
 
-    /// Prefetches the first cache lines of a block that is about to be written, and the line of its
-    /// segment's metadata that every write changes. A hint.
+    /// Prefetches the first cache lines of a block of `len` bytes that is about to be written, and
+    /// the line of its segment's metadata that every write changes. A hint.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, location: Location, len: usize) {
         if let Some(start) = self.start_of(location) {
@@ -211,7 +215,7 @@ impl Heap {
             for line in 0..len.div_ceil(LINE) {
                 crate::prefetch::line_to_write(start.wrapping_add(line * LINE));
             }
-            // If the block begins in the middle of a line, it ends one line later.
+            // A block that begins in the middle of a line may extend into one more line.
             crate::prefetch::line_to_write(start.wrapping_add(len.saturating_sub(1)));
             self.segment_of(location).prefetch();
         }
@@ -258,8 +262,9 @@ impl Heap {
             .is_ok()
     }
 
-    /// Makes up to `max_len` bytes of a segment resident, from byte `start`; if `start` is 0, its
-    /// metadata too. Returns the end of the populated range. Makes a system call.
+    /// Makes up to `max_len` bytes of a segment resident, from byte `start`. If `start` is 0, also
+    /// makes the segment's metadata resident. Returns the offset of the end of the resident range.
+    /// Makes a system call.
     pub(crate) fn populate(&self, number: SegmentNumber, start: u32, max_len: u32) -> u32 {
         let end = self.segment_size().min(start + max_len);
         let byte = |at: u32| ((number as usize) << self.size_bits) + at as usize;

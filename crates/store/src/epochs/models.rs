@@ -1,7 +1,7 @@
 //! A model of the epochs under shuttle (`cargo xtask models`): two readers, one of which also goes
 //! offline, and a thread that reuses memory run in many interleavings. Every execution is
 //! sequentially consistent, so this model cannot detect a missing fence or an `Ordering` that is
-//! too weak; `weak_memory.rs` does.
+//! too weak. The models in `weak_memory.rs` can.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
@@ -10,8 +10,8 @@ use shuttle::thread;
 /// The content of a cell whose memory was reused.
 const WIPED: u64 = u64::MAX;
 
-/// Looks up the current cell and reads it twice, then announces quiescence. Between the two reads
-/// another thread may run.
+/// Looks up a cell by `current`, its index, which stands for an index entry. Reads the cell twice,
+/// then announces quiescence. Between the two reads another thread may run.
 fn read_item(worker_slot: &WorkerSlot, cells: &[AtomicU64; 2], current: &AtomicUsize) {
     let cell = &cells[current.load(Ordering::SeqCst)];
     for _ in 0..2 {

@@ -2,6 +2,10 @@
 //! model (`cargo xtask models`). Each model checks that memory is reused only after all accesses of
 //! readers. The models access index entries with relaxed ordering. So the order of index accesses
 //! and block accesses depends on the epochs alone.
+//!
+//! A model returns in `CaseArose` whether the case under test occurred in an execution, and
+//! `explore` fails if it occurred in none. `PreemptionPoint::point` marks a point at which loom may
+//! run another thread.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
@@ -29,8 +33,8 @@ impl Items {
         })
     }
 
-    /// Reads the block to which entry `item` refers. Returns true if that is block 2, because the
-    /// entry's first block was unlinked.
+    /// Reads the block to which entry `item` refers. Returns true if it is block 2, which means
+    /// that the entry's first block was unlinked.
     fn read_item(&self, item: usize) -> bool {
         self.preemption.point();
         let at = self.entries[item].load(Ordering::Relaxed);
@@ -52,7 +56,7 @@ impl Items {
         stamp
     }
 
-    /// Overwrites block `item` if `stamp` has passed. Returns true if it did.
+    /// Overwrites block `item` if `stamp` has passed. Returns true if the block was overwritten.
     fn reuse(&self, item: usize, epochs: &Epochs, stamp: Stamp) -> bool {
         let has_passed = epochs.has_passed(stamp);
         if has_passed {

@@ -1,4 +1,5 @@
-//! Memory for a new block: at once, or after the evacuation and the waiting that it takes.
+//! Allocates memory for a new block: immediately if memory is free, otherwise after evacuating or
+//! waiting.
 
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
@@ -10,9 +11,10 @@ use crate::sync::yield_now;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Allocates memory for a block that is filled immediately. Takes a hole of its length if there
-    /// is one. Returns `None` if no memory is free. Does not wait, and does not make the worker
-    /// quiescent, so locations that the worker has read before stay valid.
+    /// Allocates memory for a block that is filled immediately. Takes a hole (the space of an
+    /// overwritten item) of the same length if there is one. Returns `None` if no memory is free.
+    /// Does not wait, and does not make the worker quiescent, so locations that the worker has read
+    /// before stay valid.
     pub(crate) fn try_allocate(
         &self,
         len: usize,
@@ -25,8 +27,8 @@ impl Worker {
         hole.or_else(|| self.store.log.allocate(len, &target))
     }
 
-    /// Allocates memory for a block. If no memory is free but some can become free, waits and makes
-    /// the worker quiescent, so that blocks it has found before may be reused.
+    /// Allocates memory for a block. If no memory is free but some can become free, waits. Waiting
+    /// makes the worker quiescent, so the memory of blocks that it has found before may be reused.
     pub(crate) fn allocate(
         &mut self,
         len: usize,
@@ -48,9 +50,9 @@ impl Worker {
     /// can become quiescent and retired segments can become free.
     ///
     /// # Errors
-    /// - [`Rejected::Deferred`] if a segment will become free, but another worker takes too long to
-    ///   become quiescent, a pin holds the segment, or one operation may not do all the evacuation
-    ///   that is needed.
+    /// - [`Rejected::Deferred`] if a segment can become free, but only later: another worker takes
+    ///   too long to become quiescent, a pin holds the segment, or evacuation needs more steps than
+    ///   one operation may make.
     /// - [`Rejected::NoMemory`] if no segment can become free.
     pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Rejected> {
         if self.has_free_segment() {
@@ -86,19 +88,20 @@ impl Worker {
                 yield_now();
             } else {
                 if steps == WAIT_STEPS_MAX && self.store.config().evicts {
-                    // Evacuation has more to do. When the deferred request is tried again, it
-                    // continues from the position of this worker's cursor.
+                    // Evacuation has more to do. When the deferred request is tried again, the
+                    // evacuation continues from the position of this worker's cursor.
                     return Err(Rejected::Deferred);
                 }
                 searches += 1;
-                // Each search for a victim examines only some of the segments. So give up only
-                // after as many searches as are needed to examine all segments.
+                // Each search for a victim, the next segment to be evacuated, examines only some of
+                // the segments. So give up only after as many searches as are needed to examine all
+                // segments.
                 if !may_evacuate || searches > self.store.log.searches_per_cycle() {
-                    // If only pins are left to wait for, yielding would not help: a pin lasts until
-                    // a peer has received the value, which takes much longer than a worker's burst,
-                    // and this worker itself may own the pin. The deferral ends, because the owner
-                    // of a pin drops it when the peer has the value, or closes the connection if
-                    // the peer makes no progress.
+                    // If a segment can become free only when a pin is dropped, yielding would not
+                    // help. A pin lasts until a client has received the pinned value, which takes
+                    // much longer than a worker's burst of requests, and this worker itself may own
+                    // the pin. The deferral ends, because the owner drops the pin when the client
+                    // has the value, or closes the connection of a client that makes no progress.
                     return Err(match self.store.log.would_be_free_without_pins() {
                         true => Rejected::Deferred,
                         false => Rejected::NoMemory,

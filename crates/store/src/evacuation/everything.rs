@@ -1,5 +1,6 @@
-//! Evicts everything, for tests that need all items in the tier. In normal operation the items of
-//! open segments, and popular ones, stay in memory.
+//! Evicts all items, for tests that need them in the tier (the slower storage to which evicted
+//! items are copied). In normal operation, popular items and the items of open segments stay in
+//! memory.
 
 use crate::evacuation::evict::Visited;
 use crate::worker::{Cursor, Worker};

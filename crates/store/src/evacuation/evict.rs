@@ -1,4 +1,5 @@
-//! The eviction of one item: out of memory, and to the tier if there is one.
+//! Evicts one item: copies it to the tier (`lower_tier.rs`) if the store has one, and removes it
+//! from memory.
 
 use std::sync::atomic::Ordering;
 
@@ -18,18 +19,20 @@ pub(crate) struct Visited {
     pub(crate) hash: u64,
 }
 
-/// A copy that was appended for an item that is about to be evicted.
+/// A copy in the tier, made for an item that is about to be evicted. Lookups do not find the copy
+/// before it is made current.
 struct Offered {
-    /// The location of the item in memory when it was copied.
+    /// The location of the item in memory when the copy was made.
     location: Location,
     address: TierAddress,
     marks: Marks,
+    /// Number of flushes of the store before the copy was made.
     generation: u32,
 }
 
 impl Worker {
     /// Evicts the item to which a visited block belongs, if the block is still live. If the store
-    /// has a tier, the item is copied there.
+    /// has a tier, the item is copied there first.
     pub(crate) fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim, now_s: u32) {
         let offered = self.offer_to_tier(visited, block, now_s);
         let writer = self.store.index.lock(visited.hash);
@@ -43,8 +46,9 @@ impl Worker {
         }
     }
 
-    /// Copies the item of a visited block to the tier, before it is evicted. Takes no lock: the
-    /// copy becomes current only when the item is unlinked.
+    /// Copies the item of a visited block to the tier, before it is evicted. Takes no lock, because
+    /// the copy becomes current only later, under a lock (`publish_in_tier`). Returns `None` if no
+    /// copy was made.
     fn offer_to_tier(&self, visited: &Visited, block: Block<'_>, now_s: u32) -> Option<Offered> {
         let tier = self.store.tier.as_ref()?;
         let has_block = |entry| self.item_has_block(entry, visited.location, block);
@@ -75,8 +79,9 @@ impl Worker {
         })
     }
 
-    /// Makes an appended copy current, if the item has not changed since it was copied. A flush
-    /// counts as a change. The caller holds the lock of the key's shard and unlinks the item next.
+    /// Makes an appended copy current, if the item has not changed since it was copied. A flush and
+    /// an expiry count as changes. The caller holds the lock of the key's shard and unlinks the
+    /// item next.
     fn publish_in_tier(&self, writer: &Writer<'_>, found: &Found, offered: &Offered, now_s: u32) {
         let location = found.entry().location();
         let block = self.block(location);
@@ -90,7 +95,8 @@ impl Worker {
         }
     }
 
-    /// Evicts the item of an entry found under the lock. `part` is the part in which it is stored.
+    /// Evicts the item of an entry that was found under the lock. `part` is the part, the small or
+    /// the main queue of segments, that contains the item.
     pub(crate) fn evict_found(&self, writer: Writer<'_>, found: &Found, part: Part, now_s: u32) {
         let (hash, location) = (writer.hash(), found.entry().location());
         writer.remove(found);

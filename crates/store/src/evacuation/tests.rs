@@ -36,16 +36,16 @@ fn pin(worker: &mut Worker, number: u8) -> Option<Pin> {
     pin.ok().flatten()
 }
 
-/// Returns a store, its worker, and a pin of an item in a segment that is being evacuated. The pin
-/// keeps that segment from being free after its evacuation. No other segment can be evacuated,
-/// because this function holds all of them, as pins would.
+/// Returns a store, its worker, and a pin of an item in a segment that is being evacuated. Because
+/// of the pin, that segment is not free after its evacuation. This function holds all other
+/// segments with items, as pins would, so none of them can be evacuated.
 fn store_with_a_pinned_segment() -> (Arc<Store>, Worker, Pin) {
     let store = small_store();
     let mut worker = store.worker();
     for number in 0..=250 {
         set(&mut worker, number).unwrap();
     }
-    // Evacuate all but the last items of a segment.
+    // Begin to evacuate a segment.
     let heap = &store.log.heap;
     let evacuating = loop {
         worker.evacuate_step(1, NOW_S);
@@ -77,10 +77,11 @@ fn a_write_waits_for_the_pin_of_an_evacuated_segment() {
     assert!(matches!(set(&mut worker, 0), Ok(Published::Stored { .. })));
 }
 
-/// Copies have used up segments that are reserved for them. The pinned segment is then needed for
-/// copies too, so the write does not succeed after the pin was dropped either.
+/// Copies made by evacuation have used up the segments that are reserved for copies. When the pin
+/// is dropped, its segment is reserved for copies too. So the write is refused before and after
+/// that.
 #[test]
-fn a_write_that_a_dropped_pin_would_not_help_is_refused() {
+fn a_write_is_refused_if_dropping_the_pin_would_free_no_segment_for_it() {
     let (store, mut worker, pin) = store_with_a_pinned_segment();
     let refused = (0..=250).find_map(|number| set(&mut worker, number).err());
     assert_eq!(refused, Some(Rejected::Deferred));

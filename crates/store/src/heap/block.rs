@@ -18,17 +18,19 @@
 //!         bytes
 //! ```
 //!
-//! A word has 4 bytes, and the length of a block is a multiple of 4.
+//! A word has 4 bytes, and the length of a block is a multiple of 4. In the diagram, `name:n` is a
+//! field of n bits, and fields in square brackets exist only in some blocks.
 //!
 //! - The layouts Plain and Flags store the length of the value in the field `short_len`, and a CAS
 //!   of 40 bits in words 1 and 2.
 //! - The layouts Wide and Pieces have separate words for the length of the value and for a CAS of
 //!   64 bits. So word 1 is free, and a block with layout Pieces stores the number of pieces there.
-//! - Word 2 of a block is never 0. A word 2 of 0 is the marker at the end of a segment.
-//! - The item of a block without an expiry word never expires. Before a touch can give it an
-//!   expiry, it is moved to another block (`operations/read.rs`). Wide and Pieces blocks always
-//!   have an expiry word, because such blocks are large: a move is expensive, and four more bytes
-//!   do not matter.
+//! - Word 2 of a block is never 0. After the last block of a segment, a word 2 of 0 is the end
+//!   marker.
+//! - The item of a block without an expiry word never expires. Before a touch, a request that
+//!   changes only the expiry, can give the item an expiry, the item is moved to another block
+//!   (`operations/read.rs`). Wide and Pieces blocks always have an expiry word, because such blocks
+//!   are large: a move is expensive, and four more bytes do not matter.
 
 mod access;
 mod header;
@@ -57,8 +59,8 @@ pub(crate) const PIECE_MAX: usize = 124 * 1024;
 /// bits.
 pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
 
-// The numbers of the extra words of a header. They follow the first three words and the expiry, and
-// 0 is the first of them. The layout determines which extra words a block has.
+// The numbers of the extra words of a header, counted from 0. The extra words follow the first
+// three words and the expiry word. The layout determines which extra words a block has.
 /// The number of the word with the client flags.
 const FLAGS: usize = 0;
 /// The number of the word with the length of the value.
@@ -84,9 +86,9 @@ impl<'h> Block<'h> {
     /// Creates a reference to the block at an address.
     ///
     /// # Safety
-    /// `start` is aligned to 4. During `'h` it is the address of a published block, or of memory
-    /// for a new block, to which the caller has exclusive access. The memory has the length of the
-    /// block.
+    /// `start` is aligned to 4. During `'h`, `start` is the address either of a published block, or
+    /// of memory for a new block. To that memory the caller has exclusive access. The memory is at
+    /// least as long as the block.
     pub(super) unsafe fn from_raw(start: NonNull<u8>) -> Self {
         Self {
             start,
@@ -131,8 +133,8 @@ impl<'h> Block<'h> {
         self.header().layout()
     }
 
-    /// Returns the number, among all words of the block, of an extra word. `number` is [`FLAGS`],
-    /// [`VALUE_LEN`], [`CAS_LOW`] or [`CAS_HIGH`].
+    /// Returns the position of an extra word among all words of the block, counted from 0. `number`
+    /// is [`FLAGS`], [`VALUE_LEN`], [`CAS_LOW`] or [`CAS_HIGH`].
     #[inline]
     fn extra_word(self, number: usize) -> usize {
         3 + usize::from(self.header().has_expiry_word()) + number
@@ -236,8 +238,8 @@ impl<'h> Block<'h> {
     }
 
     /// Records an access to the item: changes the access word from `before`, which the caller has
-    /// loaded, to `after`. If several threads do so concurrently, the last store determines the
-    /// time of the last access.
+    /// loaded, to `after`. If several threads record an access concurrently, the last store
+    /// determines the time of the last access.
     #[inline]
     pub(crate) fn record_access(self, before: Access, after: Access) {
         let has_expiry_word = || self.header().has_expiry_word();
@@ -276,8 +278,9 @@ impl<'h> Block<'h> {
     }
 
     /// Sets the dead mark of an item that has been unlinked, so that evacuation skips the block
-    /// without a lookup in the index. Some blocks are dead without the mark: pieces, blocks whose
-    /// item was relocated to a copy, and blocks whose mark a concurrent reader has overwritten.
+    /// without a lookup in the index. Some blocks are dead without the mark: pieces of an unlinked
+    /// item, blocks of which evacuation has made a copy, and blocks whose mark a concurrent reader
+    /// has overwritten.
     pub(crate) fn mark_dead(self) {
         self.access_word().mark_dead();
     }
@@ -327,7 +330,7 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// Returns the value, which must be stored in this block, so that the caller can write it.
+    /// Returns the bytes of the value for writing. The value must be stored in this block.
     ///
     /// # Safety
     /// The caller has exclusive access to the block.
@@ -378,7 +381,7 @@ impl<'h> Block<'h> {
         unsafe { slice::from_raw_parts(self.byte(PIECE_HEADER_LEN), self.piece_len()) }
     }
 
-    /// Returns the content of a piece, so that the caller can write it.
+    /// Returns the content of a piece for writing.
     ///
     /// # Safety
     /// The caller has exclusive access to the block.
@@ -450,7 +453,7 @@ impl<'h> Block<'h> {
 }
 
 /// Returns the present locations of the pieces of a value, in order. `block` is the head block of
-/// the item.
+/// the item, the block with its key.
 pub(crate) fn pieces_of(block: Block<'_>) -> impl Iterator<Item = Location> {
     // Acquire: pairs with the release in `Worker::relink`. Evacuation copies a piece and then
     // stores the location of the copy with release. So a reader of that location sees all bytes of

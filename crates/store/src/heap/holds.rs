@@ -1,8 +1,9 @@
-//! Segments held for peers, the clients at the other ends of connections: a peer may receive or
-//! send a value slowly. A pin of a value that is being sent holds the segments in which the blocks
-//! of the value are. An upload of a value that has not arrived completely holds its segments too. A
-//! held segment is not reused. The number of held segments is bounded: a pin or an upload first
-//! requests a [`Credit`] for as many segments as it may need.
+//! Segments that are held for peers. A peer is the client at the other end of a connection, and may
+//! receive or send a value slowly. While a value is being sent, a pin holds the segments that
+//! contain the blocks of the value. While a value is arriving, an upload holds the segments in
+//! which the value is stored. The memory of a held segment is not reused. The number of held
+//! segments is bounded: a pin or an upload first requests a [`Credit`] for as many segments as it
+//! may need.
 
 use crate::heap::segment::Segment;
 use crate::heap::{Heap, SegmentNumber};
@@ -44,7 +45,7 @@ impl Holds {
         self.pinned_bytes.load(Ordering::Relaxed)
     }
 
-    /// The number of held segments, plus the unused credit of unfinished uploads.
+    /// The number of held segments, plus the unused credit.
     pub(crate) fn segments(&self) -> u32 {
         self.segments.load(Ordering::Relaxed)
     }
@@ -72,8 +73,8 @@ impl Holds {
             .then_some(Credit(count))
     }
 
-    /// Holds a segment. If it was not held before, it uses up one unit of credit, by which it is
-    /// counted already. If no credit is left, the segment is counted now.
+    /// Holds a segment. If the segment was not held before, it uses up one unit of credit, with
+    /// which it was counted already. If no credit is left, the segment is counted now.
     pub(crate) fn hold(&self, segment: &Segment, credit: &mut Credit) {
         if segment.hold() {
             if credit.0 > 0 {
@@ -84,7 +85,8 @@ impl Holds {
         }
     }
 
-    /// Releases one hold of a segment. If it was the last one, the segment is not counted any more.
+    /// Releases one hold of a segment. If it was the last hold, the segment is not counted any
+    /// more.
     pub(crate) fn release(&self, heap: &Heap, number: SegmentNumber) {
         if heap.segment(number).release() {
             self.segments.fetch_sub(1, Ordering::Relaxed);
@@ -105,9 +107,11 @@ mod tests {
     #[test]
     fn a_segment_with_several_holds_counts_once() {
         let holds = Holds::default();
-        let heap = Heap::new(4, 13, 1).unwrap();
+        let (segments, size_bits, workers) = (4, 13, 1);
+        let heap = Heap::new(segments, size_bits, workers).unwrap();
         let hold = |number| {
-            let mut credit = holds.request(1, 16)?;
+            let (count, segment_limit) = (1, 16);
+            let mut credit = holds.request(count, segment_limit)?;
             holds.hold(heap.segment(number), &mut credit);
             holds.return_credit(credit);
             Some(())
@@ -121,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_above_the_limit_is_granted_to_one_holder_at_a_time() {
+    fn a_request_above_the_bound_is_granted_to_one_holder_at_a_time() {
         let holds = Holds::default();
         let holders = AtomicU32::new(0);
         let request_and_return = || {

@@ -1,4 +1,5 @@
-//! The live bytes of each segment: the total length of its blocks to which the index refers.
+//! The live bytes of each segment: the total length of those blocks in it that belong to an item in
+//! the index.
 //!
 //! A write adds the length of the new block to one segment, and subtracts the length of the old
 //! block from another. With one counter per segment, each write would need two atomic
@@ -6,11 +7,12 @@
 //! counters form a matrix with a column for each worker and a row for each segment. A worker writes
 //! only the cells of its own column. The live bytes of a segment are the sum of its row.
 //!
-//! A worker may subtract a block that another worker added, so a cell may wrap below 0. Only the
-//! sum of a row modulo 2³² is meaningful.
+//! A worker may subtract the length of a block that another worker added, so a cell may become
+//! negative and wrap. Only the sum of a row modulo 2³² is meaningful. In the diagram, each line is a
+//! column of the matrix.
 //!
 //! ```text
-//!              segment 0   1    2  …      (drawn with one column per line)
+//!              segment 0   1    2  …
 //! corrections        ·     ·    ·      make the sum of a row 0 when its segment is opened
 //! shared             ·     ·    ·      for all workers without a column, by atomic additions
 //! first worker       ·     ·    ·
@@ -44,9 +46,9 @@ pub(crate) struct LiveBytes {
     cells: Table<AtomicU32>,
     /// Number of cells in a column.
     column_cells: usize,
-    /// Number of columns that a worker can own.
+    /// Number of columns that workers can own, at most one each.
     columns_max: u32,
-    /// A bit for each of these columns, set while a worker owns the column.
+    /// A bit for each column that workers can own, set while a worker owns the column.
     owned: AtomicU64,
     /// Number of columns that a worker has owned at some time. The other columns are 0, so sums
     /// skip them.
@@ -143,7 +145,7 @@ impl LiveBytes {
     }
 
     /// Makes the sum of a segment 0, through the column of corrections. Called when the segment is
-    /// opened, and no other worker uses it.
+    /// opened, while no other worker uses the segment.
     pub(crate) fn clear(&self, number: SegmentNumber) {
         let cell = &self.cells.all()[CORRECTIONS * self.column_cells + number as usize];
         let sum = cell.load(Ordering::Relaxed).wrapping_sub(self.sum(number));
@@ -169,7 +171,8 @@ mod tests {
 
     #[test]
     fn the_live_bytes_of_a_segment_are_the_sum_over_all_workers() {
-        let live = LiveBytes::reserve(20, 1).unwrap();
+        let (segments, workers) = (20, 1);
+        let live = LiveBytes::reserve(segments, workers).unwrap();
         let columns = [(); 3].map(|()| live.take_column());
         assert_eq!(
             columns.each_ref().map(|it| it.is_shared),
@@ -202,6 +205,7 @@ mod tests {
     }
 
     /// Workers with a column of their own and workers that share one add and subtract concurrently.
+    /// Each round adds four bytes to each segment on balance.
     #[test]
     fn concurrent_additions_are_not_lost() {
         let live = LiveBytes::reserve(64, 1).unwrap();

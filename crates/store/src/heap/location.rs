@@ -1,4 +1,4 @@
-//! Where blocks and segments are.
+//! The number of a segment, and the location of a block.
 
 /// The number of a segment, counted from 0 in the mapping.
 pub(crate) type SegmentNumber = u32;
@@ -21,7 +21,8 @@ impl Location {
         (1..=Self::MAX).contains(&units).then_some(Self(units))
     }
 
-    /// Returns the location in the lowest bits of a word. They must not all be 0.
+    /// Returns the location in the lowest [`Self::BITS`] bits of a word. These bits must not all be
+    /// 0.
     #[inline]
     pub(crate) fn in_word(word: u64) -> Self {
         Self(word & Self::MAX)

@@ -2,24 +2,26 @@
 //! segment may be evacuated and reused.
 //!
 //! A segment can be held in two ways. A *writer's hold* lasts while a thread fills a block. It is
-//! counted in `append_state`, and prevents evacuation. A *hold for a peer*, by a pin or a waiting
-//! upload, is counted in `peer_holds`. It prevents evacuation, and after an evacuation the reuse of
-//! the memory.
+//! counted in `append_state`, and prevents evacuation. A *hold for a peer*, the client at the other
+//! end of a connection, is counted in `peer_holds`. It belongs to a pin, whose value is being sent,
+//! or to an upload, whose value is still arriving. It prevents evacuation, and also the reuse of
+//! the memory if the evacuation has begun before.
 
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// One writer's hold, in the field `append_state`.
+/// The amount that one writer's hold adds to the field `append_state`.
 const WRITER_HOLD: u64 = 1 << 32;
 /// The bits of the tail, the offset of the next block, in `append_state`.
 const TAIL_MASK: u64 = WRITER_HOLD - 1;
 /// The bit of `append_state` that is set while the segment is closed: from the start of its
-/// evacuation until it is opened again. While the bit is set, no hole of the segment may be filled.
+/// evacuation until it is opened again. While the bit is set, no hole (the space of an overwritten
+/// item) of the segment may be filled.
 const CLOSED: u64 = 1 << 63;
 
 /// The phase of a segment. A segment passes through the phases in this order, and is then free
-/// again.
+/// again. If an evacuation is abandoned, the segment is sealed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Phase {
@@ -31,14 +33,15 @@ pub(crate) enum Phase {
     Sealed,
     /// A worker copies the live blocks to other segments.
     Evacuating,
-    /// No location refers to the segment, but readers that found a block before may still use it.
+    /// The index does not refer to the segment any more, but readers that found one of its blocks
+    /// earlier may still use the block.
     Retired,
 }
 
 /// The metadata of a segment, on two cache lines. Every write changes the first line; few writes
 /// change the second. If all bytes of the metadata are 0, the segment is free and was never opened.
-/// Once a segment was opened, its tail is at the end of the segment in all phases but `Open`. A
-/// writer that tries to append in such a phase therefore fails.
+/// Once a segment was opened, its tail is at or beyond the end of the segment in all phases except
+/// `Open`. Therefore a writer that tries to append in another phase fails.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Segment {
@@ -52,7 +55,7 @@ struct HotFields {
     /// Bit 63: closed. Bits 32 to 62: number of writers that are filling blocks. Bits 0 to 31:
     /// offset of the next block.
     append_state: AtomicU64,
-    /// Number of pins and waiting uploads that hold the segment for a peer.
+    /// Number of holds by pins and by unfinished uploads.
     peer_holds: AtomicU32,
 }
 
@@ -71,9 +74,10 @@ struct ColdFields {
     /// Offset of the end of the last block, set once the segment is full. 0 means that the last
     /// block ends at the end of the segment.
     end: AtomicU32,
-    /// The number that the last opening of this segment has in the sequence of all openings of
-    /// segments of its part. It identifies what the memory contains, because it differs each time
-    /// that the segment is opened.
+    /// The number of the last opening of this segment. Each of the two parts of the log, small and
+    /// main, numbers the openings of its segments: the small part with even numbers, the main part
+    /// with odd ones. The number identifies the content of the segment, because each opening has a
+    /// different number.
     opening: AtomicU32,
     /// The result of [`Segment::occupied`] when the segment was sealed.
     occupied: AtomicU32,
@@ -147,8 +151,8 @@ impl Segment {
             .fetch_sub(WRITER_HOLD, Ordering::Release);
     }
 
-    /// Holds the segment for a writer that is going to fill a hole. Returns false, without a hold,
-    /// if the segment is closed.
+    /// Holds the segment for a writer that is going to fill a hole. Returns false, without holding
+    /// the segment, if the segment is closed.
     fn acquire_writer(&self) -> bool {
         let mut state = self.hot.append_state.load(Ordering::Relaxed);
         while state & CLOSED == 0 {
@@ -167,9 +171,10 @@ impl Segment {
         false
     }
 
-    /// Holds the segment for a writer that is going to fill a hole. `opening` is the number of the
-    /// segment's opening when the hole was remembered. Returns false, without a hold, if the
-    /// segment is closed, or if it was opened again since, so that the hole no longer exists.
+    /// Holds the segment for a writer that is going to fill a hole. `opening` is the number that
+    /// the segment's last opening had when the hole was remembered. Returns false, without holding
+    /// the segment, if the segment is closed, or was opened again since: then the hole no longer
+    /// exists.
     #[inline]
     pub(crate) fn acquire_writer_if_opening(&self, opening: u32) -> bool {
         if !self.acquire_writer() {
@@ -186,8 +191,7 @@ impl Segment {
     }
 
     /// Returns true if the segment can be evacuated: no block can be appended, no writer holds the
-    /// segment, and it is not held for a peer. `size` is the size of the segment. Also false if the
-    /// segment is closed.
+    /// segment, it is not held for a peer, and it is not closed. `size` is the size of the segment.
     pub(crate) fn can_be_evacuated(&self, size: u32) -> bool {
         // Acquire: pairs with `release_writer`. The caller sees the complete blocks.
         let state = self.hot.append_state.load(Ordering::Acquire);
@@ -215,7 +219,7 @@ impl Segment {
         self.hot.append_state.fetch_and(!CLOSED, Ordering::Release);
     }
 
-    /// Returns the number of the segment's last opening, in the sequence of openings of its part.
+    /// Returns the number of the segment's last opening.
     pub(crate) fn opening(&self) -> u32 {
         self.cold.opening.load(Ordering::Relaxed)
     }
@@ -235,8 +239,8 @@ impl Segment {
     }
 
     /// Records the present result of [`occupied`](Self::occupied) and returns it. The record is
-    /// needed because a late writer may still change the result, by `set_end`. The caller is
-    /// sealing the segment, under the lock of the segment lists.
+    /// needed because a writer that has found the segment full may call `set_end` later and so
+    /// change the result. The caller is sealing the segment, under the lock of the segment lists.
     pub(crate) fn record_occupied(&self, size: u32) -> u32 {
         let occupied = self.occupied(size) as u32;
         self.cold.occupied.store(occupied, Ordering::Relaxed);

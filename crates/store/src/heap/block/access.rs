@@ -9,7 +9,7 @@ const ACCESS_BITS: u32 = 27;
 const ACCESS_MASK: u32 = (1 << ACCESS_BITS) - 1;
 /// The dead mark: the index does not refer to the block.
 const DEAD: u32 = 1 << 27;
-/// The last write of a complete value gave the key in base64.
+/// The last write of a complete value gave the key in base64 (flag `b` of the meta protocol).
 const BASE64_KEY: u32 = 1 << 28;
 /// The item was read since it was written.
 const FETCHED: u32 = 1 << 29;
@@ -66,8 +66,8 @@ impl Access {
         self.0 & DEAD != 0
     }
 
-    /// Returns the same access and flags with the dead mark. Time and flags are kept, because a
-    /// reader may have found the item before it was unlinked.
+    /// Returns the same access time and flags with the dead mark. They are kept, because a reader
+    /// may have found the item before it was unlinked.
     #[must_use]
     fn with_dead_mark(self) -> Self {
         Self(self.0 | DEAD)
@@ -79,7 +79,7 @@ impl Access {
         self.0 & BASE64_KEY != 0
     }
 
-    /// Returns the same access and flags, with the flag for a key in base64 set or cleared.
+    /// Returns the same access time and flags, with the flag for a key in base64 set or cleared.
     #[must_use]
     pub(crate) fn with_base64_key(self, is_base64: bool) -> Self {
         Self(self.0 & !BASE64_KEY | if is_base64 { BASE64_KEY } else { 0 })
@@ -98,7 +98,7 @@ impl Access {
         Self(self.0 & !ACCESS_MASK | FETCHED | now_s & ACCESS_MASK)
     }
 
-    /// Returns the same access and flags, with the flags `STALE` and `CLAIMED` set or cleared.
+    /// Returns the same access time and flags, with the flags `STALE` and `CLAIMED` set or cleared.
     #[must_use]
     pub(crate) fn with_stale_and_claimed(self, is_stale: bool, is_claimed: bool) -> Self {
         let bits = if is_stale { STALE } else { 0 } | if is_claimed { CLAIMED } else { 0 };
@@ -147,8 +147,9 @@ impl<W: Word> AccessWord<'_, W> {
     }
 
     /// Records an access to the item: changes the word from `before`, which the caller has loaded,
-    /// to `after`. `has_expiry_word` returns true if the item can expire. If several threads record
-    /// an access concurrently, the last store determines the time of the last access.
+    /// to `after`. `has_expiry_word` returns true if the block has an expiry word, so that the item
+    /// can expire. If several threads record an access concurrently, the last store determines the
+    /// time of the last access.
     #[inline]
     pub(super) fn record_access(
         &self,
@@ -176,9 +177,9 @@ impl<W: Word> AccessWord<'_, W> {
     #[inline]
     pub(super) fn mark_dead(&self) {
         let dead = self.access().with_dead_mark();
-        // Release: pairs with `is_marked_dead`. An evacuating thread that loads the mark, and
-        // skips the block, also sees that the block was unlinked. So does every thread that then
-        // learns from the epochs that the segment was retired.
+        // Release: pairs with `is_marked_dead`. An evacuating thread that loads the mark, and skips
+        // the block, also sees that the block was unlinked. The same holds for every thread that
+        // later learns through the epochs (`epochs.rs`) that the segment was retired.
         self.0.store(dead.0, Ordering::Release);
     }
 

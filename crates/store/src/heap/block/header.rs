@@ -104,8 +104,9 @@ impl HeaderFields {
     #[inline]
     pub(crate) fn block_len(&self) -> usize {
         let body_len = match self.layout {
-            // A block is aligned to 4 and the list of pieces to 8, so the list may begin 4 bytes
-            // later. All blocks include these 4 bytes, so that a copy at any address fits.
+            // A block is aligned to 4 and the list of pieces to 8, so there may be 4 bytes of
+            // padding before the list. Every block with a list includes these 4 bytes, so that a
+            // copy of it fits at any address.
             Layout::Pieces => self.key_len.next_multiple_of(4) + 4 + 8 * self.pieces,
             Layout::Plain | Layout::Flags | Layout::Wide => self.key_len + self.value_len,
         };
@@ -146,8 +147,8 @@ impl HeaderWord {
         Self(word)
     }
 
-    /// Returns word 2 of an item with these fields. The high bits of the CAS are 0 until they are
-    /// set.
+    /// Returns word 2 of an item with these fields. The high bits of the CAS are 0 until
+    /// [`with_cas_high`](Self::with_cas_high) sets them.
     #[inline]
     pub(super) fn new(fields: &HeaderFields) -> Self {
         let short_len = match fields.layout {

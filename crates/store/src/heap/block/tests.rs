@@ -15,20 +15,22 @@ fn block(memory: &mut [u64]) -> Block<'_> {
 #[test]
 fn a_block_and_its_copy_return_the_stored_fields_in_every_layout() {
     let (mut memory, mut other) = (memory(), memory());
-    // The arguments are the lengths of key and value and the client flags. Then follow, for
-    // `inline`, the CAS and whether there is an expiry word, and for `pieces`, the number of
-    // pieces.
+    // The first two arguments are the lengths of the key and of the value. The third is the client
+    // flags, and the last argument of `pieces` is the number of pieces.
+    let (no_flags, no_cas) = (0, None);
+    let (without_expiry, with_expiry) = (false, true);
     let all_fields = [
-        HeaderFields::inline(3, 70, 0, None, false),
-        HeaderFields::inline(3, 70, 0, None, true),
-        HeaderFields::inline(3, 0, 7, Some(9), false),
-        HeaderFields::inline(3, 0, 7, Some(9), true),
-        HeaderFields::inline(250, 1000, u32::MAX, Some(u64::MAX), false),
-        HeaderFields::inline(3, 1 << 20, 0, None, false),
+        HeaderFields::inline(3, 70, no_flags, no_cas, without_expiry),
+        HeaderFields::inline(3, 70, no_flags, no_cas, with_expiry),
+        HeaderFields::inline(3, 0, 7, Some(9), without_expiry),
+        HeaderFields::inline(3, 0, 7, Some(9), with_expiry),
+        HeaderFields::inline(250, 1000, u32::MAX, Some(u64::MAX), without_expiry),
+        HeaderFields::inline(3, 1 << 20, no_flags, no_cas, without_expiry),
         HeaderFields::pieces(3, 1 << 30, 5, 9),
         HeaderFields::pieces(3, 1 << 30, 5, PIECES_MAX),
         HeaderFields::pieces(4, 1 << 30, 5, PIECES_MAX),
     ];
+    // The expected layouts: 0 is Plain, 1 Flags, 2 Wide and 3 Pieces.
     for (fields, layout) in all_fields.into_iter().zip([0, 0, 1, 1, 2, 2, 3, 3, 3]) {
         assert_eq!(fields.layout as u32, layout);
         let key = vec![b'k'; fields.key_len];

@@ -2,6 +2,10 @@
 //! (`cargo xtask models`). They check that a block has one writer at a time, and that a thread that
 //! evacuates the segment sees the complete block. The models access the index entry with relaxed
 //! ordering. So only the operations on the segment order accesses to the entry and to the block.
+//!
+//! A model returns in `CaseArose` whether the case under test occurred in an execution, and
+//! `explore` fails if it occurred in none. `PreemptionPoint::point` marks a point at which loom may
+//! run another thread.
 
 use super::*;
 use crate::epochs::Epochs;
@@ -18,13 +22,17 @@ const SIZE: u32 = FIRST_BLOCK + LEN;
 const FIRST_OPENING: u32 = 2;
 const SECOND_OPENING: u32 = 4;
 const EXPIRY_S: u32 = 50;
+/// Number of flushes of the store.
+const FLUSHES: u32 = 0;
+/// The second in which the segment is opened.
+const OPENED_S: u32 = 0;
 
 // The contents of the block.
 /// Written as a block after the first opening.
 const OLD: u32 = 1;
 /// Written into the hole left by the old block.
 const FILLED: u32 = 2;
-/// Written as a block after the second opening, or after an opening without an old block.
+/// Appended after the second opening, or as the first block of a segment without an old block.
 const NEW: u32 = 3;
 
 // The values of the index entry.
@@ -53,7 +61,9 @@ impl Model {
             entry: AtomicU32::new(REFERS_TO_OLD),
             preemption: PreemptionPoint::new(),
         };
-        model.segment.open(Part::Small, 0, 0, FIRST_OPENING);
+        model
+            .segment
+            .open(Part::Small, FLUSHES, OPENED_S, FIRST_OPENING);
         Arc::new(model)
     }
 
@@ -65,8 +75,8 @@ impl Model {
         model
     }
 
-    /// Appends a block, as `Log::allocate_between` and the following write do. Returns false if the
-    /// segment is full.
+    /// Appends a block with the content `value`, as `Log::allocate_between` and the following write
+    /// do. Returns false if the segment is full.
     fn append(&self, value: u32) -> bool {
         self.preemption.point();
         if self.segment.tail() >= SIZE {
@@ -127,7 +137,8 @@ impl Model {
     /// Opens the segment a second time, after its evacuation and retirement.
     fn open_again(&self) {
         self.preemption.point();
-        self.segment.open(Part::Small, 0, 0, SECOND_OPENING);
+        self.segment
+            .open(Part::Small, FLUSHES, OPENED_S, SECOND_OPENING);
     }
 }
 
@@ -156,8 +167,8 @@ fn filling_a_hole_never_overwrites_a_block_written_after_the_next_opening() {
     });
 }
 
-/// A writer that appends to a segment opened again sees the new opening number. It writes to the
-/// memory only after the evacuation has read the old block.
+/// A writer that appends to a segment after its second opening sees the new opening number. It
+/// writes to the memory only after the evacuation has read the old block.
 #[test]
 fn a_writer_that_appends_after_the_second_opening_sees_its_number() {
     explore(|| {
@@ -244,8 +255,9 @@ fn filling_a_hole_does_not_race_with_appending_after_the_second_opening() {
     });
 }
 
-/// A reader holds the segment, as a pin does, before it becomes quiescent. Then it reads the block
-/// and releases the hold. The memory must not be reused before.
+/// A reader finds the block and holds its segment, as a pin does. Then the reader becomes
+/// quiescent, reads the block, and releases the hold. The memory must not be reused before the
+/// release.
 #[test]
 fn a_pinned_block_is_not_reused() {
     explore(|| {

@@ -3,6 +3,10 @@
 //! the block was unlinked, and that recording a read never overwrites a claim. The models access
 //! the index entry with relaxed ordering. So only the dead mark orders the unlinking before the
 //! reuse of the memory.
+//!
+//! A model returns in `CaseArose` whether the case under test occurred in an execution, and
+//! `explore` fails if it occurred in none. `PreemptionPoint::point` marks a point at which loom may
+//! run another thread.
 
 use super::*;
 use crate::epochs::Epochs;
@@ -56,7 +60,8 @@ impl Item {
         let is_found = self.entry.load(Ordering::Relaxed);
         if is_found {
             assert_eq!(self.bytes.read(), 0, "the block was reused during the read");
-            self.record_access(false);
+            let has_expiry_word = false;
+            self.record_access(has_expiry_word);
         }
         self.preemption.point();
         is_found
@@ -131,9 +136,9 @@ fn readers_do_not_find_a_dead_block_after_evacuation_has_skipped_it() {
 }
 
 /// The reader loads the word before the claim, and records its read after the claim. A read
-/// recorded before the claim is not modelled, because loom would report a loss that C++11 does not
-/// allow: loom does not require that the store of a compare-exchange directly follows the store
-/// that the compare-exchange has read.
+/// recorded before the claim is not modelled, because loom would report a lost claim that C++11
+/// excludes. In C++11, the store of a compare-exchange directly follows, in the order of all stores
+/// to the word, the store that the compare-exchange has read. Loom does not enforce this.
 #[test]
 fn recording_a_read_does_not_overwrite_a_claim() {
     for (is_stale, has_expiry_word) in [(true, false), (false, true)] {
@@ -144,20 +149,20 @@ fn recording_a_read_does_not_overwrite_a_claim() {
                 let (item, is_claimed) = (Arc::clone(&item), Arc::clone(&is_claimed));
                 thread::spawn(move || {
                     let before = item.word().access();
-                    let is_late = is_claimed.load(Ordering::Relaxed);
-                    if is_late {
+                    let is_after_claim = is_claimed.load(Ordering::Relaxed);
+                    if is_after_claim {
                         item.record(before, has_expiry_word);
                     }
-                    is_late && !before.is_claimed()
+                    is_after_claim && !before.is_claimed()
                 })
             };
             let access = item.word().access();
             item.word()
                 .set(access.with_stale_and_claimed(is_stale, true));
             is_claimed.store(true, Ordering::Relaxed);
-            let is_late = reader.join().is_ok_and(|is_late| is_late);
+            let has_overlapped = reader.join().is_ok_and(|has_overlapped| has_overlapped);
             assert!(item.word().access().is_claimed(), "the claim is lost");
-            CaseArose(is_late)
+            CaseArose(has_overlapped)
         });
     }
 }
