@@ -1,5 +1,5 @@
-//! The index: a hash table of buckets, each one cache line, that grows by one bucket at a time. An
-//! entry refers to an item by its location. A key has two buckets, and its entry is in one of them.
+//! The index: a hash table that grows by one bucket at a time. A bucket is one cache line. An entry
+//! refers to an item by its location. A key has two buckets, and its entry is in one of them.
 //!
 //! ```text
 //! hash ──► shard (low bits) ── a lock and a version for all buckets of the shard
@@ -16,8 +16,8 @@
 //!   that all buckets fill evenly. With one choice, a bucket that is not split yet would hold twice
 //!   as many entries as the buckets that are.
 //! - *Kicks*, as in cuckoo hashing: if both buckets of a key are full, an entry of one of them
-//!   moves to that entry's other bucket. If no entry can move, the new entry replaces another one,
-//!   and the item of that entry is evicted.
+//!   moves to that entry's other bucket. If no entry can move, the new entry *displaces* another
+//!   one, and the item of the displaced entry is evicted.
 //!
 //! The buckets are divided into *shards* by the low bits of their numbers. Both buckets of a key,
 //! and the buckets from which they were split, belong to one shard. Therefore a writer takes only
@@ -126,6 +126,7 @@ pub(crate) struct Index {
     items: PaddedCounter,
     /// Held by the thread that splits or merges a bucket.
     resizing: Mutex<()>,
+    /// The state of the walk that visits all entries (`walk.rs`).
     walk: WalkState,
 }
 
@@ -148,8 +149,8 @@ pub(crate) enum ResizeStep {
 
 impl Index {
     /// Creates an empty index of `shards` shards, each with `buckets_per_shard` buckets. Both
-    /// numbers are powers of two, the second at least 2. The index never shrinks below this size,
-    /// and grows to at most `bytes_max` bytes.
+    /// numbers are powers of two, and `buckets_per_shard` is at least 2. The index never shrinks
+    /// below this size, and grows to at most `bytes_max` bytes.
     ///
     /// The hash assigns keys to shards at random. So the load of a shard is close to the average
     /// only if the shard has many buckets. With 512 buckets per shard, the fullest of 256 shards
@@ -185,9 +186,10 @@ impl Index {
         Ok(index)
     }
 
-    /// Makes each shard assign only CAS above `cas`. Called before the index is used. The shards
-    /// begin [`CAS_PER_SHARD`] apart, so that the items of two shards have different CAS until one
-    /// of the shards has assigned that many.
+    /// Makes each shard assign only CAS (version numbers of items) above `cas`. Called before the
+    /// index is used. The first CAS of each shard is [`CAS_PER_SHARD`] above that of the shard
+    /// before. So items of different shards have different CAS until a shard has assigned
+    /// [`CAS_PER_SHARD`] of them.
     pub(crate) fn begin_cas_after(&self, cas: u64) {
         for (number, shard) in (0..).zip(&self.shards) {
             let first = cas + number * CAS_PER_SHARD;
@@ -205,9 +207,9 @@ impl Index {
         self.region.disable_huge();
     }
 
-    /// Makes the next bytes resident, at most `len_max` of them. The range to populate is that of
-    /// the buckets in use and `ahead_bytes` after them. Returns false if all of it was populated
-    /// before. Makes a system call.
+    /// Makes the next bytes of the index resident that were not populated yet, at most `len_max`.
+    /// The bytes to be populated are the buckets in use and `ahead_bytes` after them. Returns false
+    /// if all of these were populated before. Makes a system call.
     pub(crate) fn populate(&self, ahead_bytes: usize, len_max: usize) -> bool {
         let range = self.next_pages(ahead_bytes, len_max);
         self.region
@@ -243,8 +245,9 @@ impl Index {
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let buckets = self.buckets.load(Ordering::Relaxed);
-        for number in self.addressing.bucket_hashes(hash).by_role {
-            crate::prefetch::line(std::ptr::from_ref(self.bucket(address(number, buckets))).cast());
+        for bucket_hash in self.addressing.bucket_hashes(hash).by_role {
+            let bucket = self.bucket(address(bucket_hash, buckets));
+            crate::prefetch::line(std::ptr::from_ref(bucket).cast());
         }
     }
 
@@ -323,17 +326,19 @@ impl Index {
     pub(crate) fn scan(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Found> {
         // Acquire: pairs with the release in `split` and `merge`. The entries are visible in the
         // buckets that this number selects.
-        let buckets = self.buckets.load(Ordering::Acquire);
+        let bucket_count = self.buckets.load(Ordering::Acquire);
         let hashes = self.addressing.bucket_hashes(hash);
-        let choices = hashes.by_role.map(|number| address(number, buckets));
+        let choices = hashes
+            .by_role
+            .map(|bucket_hash| address(bucket_hash, bucket_count));
         let key_bits = [0, 1].map(|role| key_bits(hashes.tag, role));
         let buckets = choices.map(|bucket| self.bucket(bucket));
         // `matching_slots` loads every word with acquire, on which `scan_validated` relies.
         let mut tag_match = tag_match::matching_slots(buckets, key_bits);
         while tag_match != 0 {
-            let position = tag_match.trailing_zeros() as usize;
+            let bit = tag_match.trailing_zeros() as usize;
             tag_match &= tag_match - 1;
-            let (role, slot) = (position / BUCKET_WORDS, position % BUCKET_WORDS);
+            let (role, slot) = (bit / BUCKET_WORDS, bit % BUCKET_WORDS);
             // Acquire: pairs with the release of the entry's writer, so that the complete item is
             // visible.
             let word = buckets[role][slot].load(Ordering::Acquire);
@@ -352,19 +357,19 @@ impl Index {
     }
 
     /// Increments the frequency counter of an entry, unless the request is the first one since its
-    /// item was restored. Does nothing if the entry has moved, was changed or was removed since it
-    /// was read.
+    /// item was restored from the tier. That request clears the entry's restored bit instead. Does
+    /// nothing if the entry has moved, was changed or was removed since it was read.
     pub(crate) fn count_request(&self, hash: u64, entry: Entry) {
         let more = entry.requested();
         if more == entry {
             return;
         }
         let buckets = self.buckets.load(Ordering::Relaxed);
-        let number = self.addressing.bucket_hashes(hash).by_role[entry.role()];
-        for word in self.bucket(address(number, buckets)) {
+        let bucket_hash = self.addressing.bucket_hashes(hash).by_role[entry.role()];
+        for word in self.bucket(address(bucket_hash, buckets)) {
             if word.load(Ordering::Relaxed) == entry.word() {
                 // Relaxed: the new word refers to the same item. The store that published this item
-                // heads a release sequence, which a compare-exchange continues.
+                // begins a release sequence, which a compare-exchange continues.
                 let _ = word.compare_exchange(
                     entry.word(),
                     more.word(),
@@ -437,9 +442,9 @@ impl Index {
                 buckets + 1,
             ) == buckets
             {
-                // Release: pairs with the acquire in `scan`. A reader with an old number of
-                // buckets, from before a merge, may still scan the new bucket, and sees the
-                // complete item.
+                // Release: pairs with the acquire in `scan`. A reader that loaded the number of
+                // buckets before an earlier merge may already scan the new bucket. Such a reader
+                // sees the complete item.
                 to[at].store(word, Ordering::Release);
                 moved[at] = true;
             }
@@ -465,13 +470,14 @@ impl Index {
         let guard = lock(&shard.lock);
         let from = self.bucket(last);
         let mut targets = [None; BUCKET_WORDS];
-        // First find a free slot for every entry. If one has none, nothing was changed yet.
+        // First find a free slot for every entry. If there is none for an entry, the merge ends and
+        // has changed nothing.
         for (at, word) in from.iter().enumerate() {
             let Some(entry) = Entry::from_word(word.load(Ordering::Relaxed)) else {
                 continue;
             };
-            let both = [entry.role(), 1 - entry.role()];
-            let slots = both.into_iter().flat_map(|role| {
+            let roles = [entry.role(), 1 - entry.role()];
+            let slots = roles.into_iter().flat_map(|role| {
                 let bucket = address(self.bucket_hash_of(last, entry, role), last);
                 (0..BUCKET_WORDS).map(move |slot| (bucket, slot, role))
             });
@@ -498,7 +504,8 @@ impl Index {
                 // sees the complete item.
                 self.word(bucket, slot)
                     .store(entry.word(), Ordering::Release);
-                // Most entries move to one bucket, which a walk visits again once.
+                // Most entries move to the same bucket. It is noted only once, so that a walk
+                // visits it again only once.
                 let mut before = targets[..at].iter().flatten();
                 if !before.any(|target| target.bucket == bucket) {
                     self.walk.note_move(bucket);
@@ -560,7 +567,7 @@ struct MoveGuard<'a>(&'a AtomicU32);
 
 impl<'a> MoveGuard<'a> {
     fn begin(shard: &'a Shard) -> Self {
-        // Acquire: the stores of the move that follow cannot come before this addition. A reader
+        // Acquire: the stores of the move, which follow, cannot come before this addition. A reader
         // learns of the addition through the words that the move then empties with release, which
         // pairs with the acquire in `scan` (see `scan_validated`).
         shard.version.fetch_add(1, Ordering::AcqRel);

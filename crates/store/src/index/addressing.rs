@@ -23,11 +23,12 @@ pub(super) const TAG_BITS: u32 = 20;
 pub(super) struct Addressing {
     /// The minimum number of buckets is 2^`low_bits`.
     low_bits: u32,
-    /// The lowest `low_bits` bits.
+    /// A mask of the lowest `low_bits` bits.
     low_mask: u64,
-    /// The bits of a bucket hash.
+    /// A mask of all bits of a bucket hash.
     hash_mask: u64,
-    /// The low bits of a bucket hash, or of a bucket number, that are the number of the shard.
+    /// A mask of the low bits that are the number of the shard, in a bucket hash or a bucket
+    /// number.
     shard_mask: u64,
 }
 
@@ -129,7 +130,8 @@ mod tests {
 
     #[test]
     fn bucket_number_and_entry_yield_both_bucket_hashes_of_the_key() {
-        let addressing = Addressing::new(4, 2);
+        let (low_bits, shard_bits) = (4, 2);
+        let addressing = Addressing::new(low_bits, shard_bits);
         for seed in 0..1000_u64 {
             let hash = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let hashes = addressing.bucket_hashes(hash);
@@ -147,7 +149,8 @@ mod tests {
 
     #[test]
     fn both_bucket_hashes_of_a_key_select_one_shard_and_are_rarely_equal() {
-        let addressing = Addressing::new(4, 2);
+        let (low_bits, shard_bits) = (4, 2);
+        let addressing = Addressing::new(low_bits, shard_bits);
         let all = (0..1000_u64)
             .map(|seed| addressing.bucket_hashes(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let same = all.filter(|hashes| {

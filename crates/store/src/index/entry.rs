@@ -11,10 +11,12 @@
 //! A key has two buckets. The role is 0 if the entry is in the first one, and 1 if it is in the
 //! second one (`addressing.rs`).
 //!
-//! The restored bit is set while an item that was restored from the tier has not been requested
-//! since: the request for which it was restored does not count. A request that makes a new value of
-//! the present one (`incr`, `append`) finds the entry twice: to read the item, which clears the
-//! bit, and to replace it. It remembers the bit in between (`operations/rewrite.rs`).
+//! The restored bit is set when an item is restored from the tier (the slower storage for evicted
+//! items). The next request for the item clears the bit and does not increment the frequency
+//! counter, because it is usually the request for which the item was restored. A request that
+//! computes a new value from the present one (`incr`, `append`) finds the entry twice: first to
+//! read the item, which clears the bit, and then to replace the item. Between the two, the request
+//! remembers the bit (`operations/rewrite.rs`).
 
 use super::addressing::TAG_BITS;
 use crate::heap::Location;
@@ -121,11 +123,11 @@ pub(super) fn key_bits(tag: u64, role: usize) -> u64 {
 }
 
 /// Returns true if the tag and role of a word are those of `key_bits`. An empty word may match too,
-/// so the caller checks for it.
+/// so the caller also checks that the word is not empty.
 #[inline]
 pub(super) fn may_match(word: u64, key_bits: u64) -> bool {
-    // The exclusive or clears the bits of tag and role if, and only if, they are equal. These are
-    // the highest bits, so the result is then below the lowest of them.
+    // The exclusive or clears the bits of tag and role if, and only if, they are equal. Tag and
+    // role are the highest bits, so the result is then below the bit of the role.
     word ^ key_bits < 1 << ROLE_SHIFT
 }
 
@@ -137,18 +139,20 @@ mod tests {
     fn changing_one_field_of_a_word_changes_no_other() {
         assert_eq!(Location::new(0), None);
         assert_eq!(Location::new(Location::MAX + 1), None);
-        let (location, one) = (
-            Location::new(Location::MAX).unwrap(),
-            Location::new(1).unwrap(),
-        );
-        let entry = Entry::new(location, 0, 0xabcde, 1);
+        let largest = Location::new(Location::MAX).unwrap();
+        let smallest = Location::new(1).unwrap();
+        // The arguments are location, frequency, tag and role.
+        let entry = Entry::new(largest, 0, 0xabcde, 1);
         assert!(may_match(entry.word(), key_bits(0xabcde, 1)));
         assert!(!may_match(entry.word(), key_bits(0xabcde, 0)));
         assert!(!may_match(entry.word(), key_bits(0xabcdf, 1)));
         let often = entry.with_frequency(9);
-        assert_eq!(often, Entry::new(location, 3, 0xabcde, 1));
-        assert_eq!(often.with_role(0), Entry::new(location, 3, 0xabcde, 0));
-        assert_eq!(often.with_location(one), Entry::new(one, 3, 0xabcde, 1));
+        assert_eq!(often, Entry::new(largest, 3, 0xabcde, 1));
+        assert_eq!(often.with_role(0), Entry::new(largest, 3, 0xabcde, 0));
+        assert_eq!(
+            often.with_location(smallest),
+            Entry::new(smallest, 3, 0xabcde, 1)
+        );
         assert_eq!(
             (
                 often.location(),
@@ -156,7 +160,7 @@ mod tests {
                 often.tag(),
                 often.role()
             ),
-            (location, 3, 0xabcde, 1)
+            (largest, 3, 0xabcde, 1)
         );
         assert_eq!(often.with_frequency(0), entry);
         assert_eq!(Entry::from_word(0), None);

@@ -49,12 +49,12 @@ fn is_present(index: &Index, number: u64) -> bool {
     found.is_some()
 }
 
-/// Number of items that are in the index during the complete model. With only these items, the load
-/// is so low that a bucket split for [`MORE`] items is merged again.
-const BEFORE: u64 = 43;
-/// Items that are inserted and removed while the threads run. They raise the load so far that a
+/// Number of items that stay in the index while the threads run. With only these items, the load is
+/// so low that a bucket that was split for the [`TEMPORARY_ITEMS`] is merged again.
+const PERMANENT_ITEMS: u64 = 43;
+/// The items that are inserted and removed while the threads run. They raise the load so far that a
 /// bucket is split.
-const MORE: Range<u64> = 100..110;
+const TEMPORARY_ITEMS: Range<u64> = 100..110;
 
 /// Creates an empty index of one shard, which has `buckets` buckets and may grow to `buckets_max`.
 fn empty(buckets: usize, buckets_max: usize) -> Arc<Index> {
@@ -64,42 +64,42 @@ fn empty(buckets: usize, buckets_max: usize) -> Arc<Index> {
     }
 }
 
-/// Creates an index with items 1 to [`BEFORE`], which may grow.
+/// Creates an index with items 1 to [`PERMANENT_ITEMS`], which may grow.
 fn filled() -> Arc<Index> {
     let index = empty(8, 16);
-    (1..=BEFORE).for_each(|number| insert(&index, number));
+    (1..=PERMANENT_ITEMS).for_each(|number| insert(&index, number));
     index
 }
 
 /// Returns an item that moves to the new bucket when a bucket is split, and its position there.
-/// Then lets the bucket be merged again.
+/// Then removes the temporary items, so that the bucket is merged again.
 fn moving_item(index: &Index) -> Option<(u64, Position)> {
     // Buckets are numbered from 0, so the bucket that a split adds has this number.
     let new_bucket = index.buckets.load(Ordering::Relaxed);
-    MORE.for_each(|number| insert(index, number));
+    TEMPORARY_ITEMS.for_each(|number| insert(index, number));
     index.resize_step();
     let moved = |number| {
         let matches = |entry: Entry| entry.location().units() == number;
         let found = index.scan(hash_of_number(number), matches)?;
         (found.bucket == new_bucket).then_some((number, found.position()))
     };
-    let moved = (1..=BEFORE).find_map(moved);
-    for number in MORE {
+    let moved = (1..=PERMANENT_ITEMS).find_map(moved);
+    for number in TEMPORARY_ITEMS {
         remove(index, number);
         index.resize_step();
     }
     moved
 }
 
-/// Inserts and removes the [`MORE`] items, so that a bucket is split and merged.
+/// Inserts and removes the [`TEMPORARY_ITEMS`], so that a bucket is split and merged.
 fn grow_and_shrink(index: &Index) {
     let bytes = index.bytes();
-    for number in MORE {
+    for number in TEMPORARY_ITEMS {
         insert(index, number);
         index.resize_step();
     }
     assert!(index.bytes() > bytes, "no bucket was split");
-    for number in MORE {
+    for number in TEMPORARY_ITEMS {
         remove(index, number);
         index.resize_step();
     }
@@ -114,7 +114,7 @@ fn readers_find_every_item_while_buckets_are_split_and_merged() {
             let reader = {
                 let index = Arc::clone(&index);
                 thread::spawn(move || {
-                    for number in (1..=BEFORE).rev().step_by(5) {
+                    for number in (1..=PERMANENT_ITEMS).rev().step_by(5) {
                         assert!(is_present(&index, number), "{number} was missed");
                     }
                 })
@@ -133,8 +133,8 @@ fn readers_find_every_item_while_buckets_are_split_and_merged() {
             // The item of the other thread may have kept the load too high for the merge.
             index.resize_step();
             assert_eq!(index.bytes(), bytes, "the split bucket was not merged");
-            assert_eq!(index.len(), BEFORE);
-            (1..=BEFORE).for_each(|number| assert!(is_present(&index, number)));
+            assert_eq!(index.len(), PERMANENT_ITEMS);
+            (1..=PERMANENT_ITEMS).for_each(|number| assert!(is_present(&index, number)));
         },
         2_000,
     );
@@ -144,18 +144,18 @@ fn readers_find_every_item_while_buckets_are_split_and_merged() {
 /// and kicks an entry.
 #[test]
 fn readers_find_entries_that_kicks_move() {
-    /// Number of items that stay, of 32 slots.
-    const LASTING: u64 = 29;
+    /// Number of items that stay in the index, which has 32 slots.
+    const LASTING_ITEMS: u64 = 29;
     shuttle::check_random(
         || {
             let index = empty(4, 4);
-            (1..=LASTING).for_each(|number| insert(&index, number));
+            (1..=LASTING_ITEMS).for_each(|number| insert(&index, number));
             let reader = {
                 let index = Arc::clone(&index);
                 thread::spawn(move || {
                     let mut random = shuttle::rand::thread_rng();
                     for _ in 0..40 {
-                        let number = random.gen_range(1..=LASTING);
+                        let number = random.gen_range(1..=LASTING_ITEMS);
                         assert!(is_present(&index, number), "{number} was missed");
                     }
                 })
@@ -166,7 +166,7 @@ fn readers_find_entries_that_kicks_move() {
                 remove(&index, number);
             }
             assert!(reader.join().is_ok());
-            assert_eq!(index.len(), LASTING);
+            assert_eq!(index.len(), LASTING_ITEMS);
         },
         3_000,
     );
@@ -179,11 +179,12 @@ fn readers_find_entries_that_kicks_move() {
 fn a_remembered_position_never_returns_an_older_entry() {
     /// The location of the first version. The location of each later version is one higher.
     const FIRST_VERSION: u64 = 1_000;
-    // Set if any execution found an entry. A variable of the standard library, which shuttle does
-    // not schedule.
+    const FREQUENCY: u8 = 0;
+    // Whether any execution found an entry at the position. An atomic of the standard library,
+    // because the value has to outlast an execution, and shuttle must not schedule it.
     static SEEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-    // This scheduler preempts threads only a few times per execution. The case under test needs
-    // that one thread makes many steps while another makes none.
+    // This scheduler preempts threads only a few times per execution. In the case under test, one
+    // thread makes many steps while another makes none.
     shuttle::check_pct(
         || {
             let index = filled();
@@ -206,7 +207,7 @@ fn a_remembered_position_never_returns_an_older_entry() {
                         let location = Location::new(version);
                         assert!(found.is_some() && location.is_some());
                         if let (Some(found), Some(location)) = (found, location) {
-                            writer.replace(&found, location, 0);
+                            writer.replace(&found, location, FREQUENCY);
                         }
                         drop(writer);
                         // Release: pairs with the reader's acquire.
@@ -232,6 +233,8 @@ fn a_remembered_position_never_returns_an_older_entry() {
             assert!(writer.join().is_ok() && reader.join().is_ok());
             assert_eq!(index.bytes(), bytes, "the split bucket was not merged");
         },
+        // The number of executions, and the bug depth of the scheduler (PCT, Burckhardt et al.,
+        // ASPLOS 2010).
         3_000,
         3,
     );
@@ -250,7 +253,7 @@ fn concurrent_removals_leave_exactly_the_counted_items() {
                 .map(|offset| {
                     let index = Arc::clone(&index);
                     thread::spawn(move || {
-                        for number in (1 + offset..=BEFORE).step_by(8) {
+                        for number in (1 + offset..=PERMANENT_ITEMS).step_by(8) {
                             remove(&index, number);
                             index.resize_step();
                         }
@@ -260,7 +263,7 @@ fn concurrent_removals_leave_exactly_the_counted_items() {
             for writer in writers {
                 assert!(writer.join().is_ok());
             }
-            let present_count = (1..=BEFORE)
+            let present_count = (1..=PERMANENT_ITEMS)
                 .filter(|&number| is_present(&index, number))
                 .count();
             assert_eq!(present_count as u64, index.len());

@@ -3,8 +3,8 @@
 use super::addressing::BUCKET_WORDS;
 use super::entry::Entry;
 
-/// A free slot for the entry of a key. `role` says which of the key's two buckets the slot is in: 0
-/// for the first, 1 for the second.
+/// A free slot for the entry of a key. `role` is 0 if the slot is in the first of the key's two
+/// buckets, and 1 if it is in the second.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) bucket: u64,

@@ -69,10 +69,11 @@ mod simd {
     #[target_feature(enable = "sse2")]
     fn match_bucket(bucket: &Bucket, key_bits: u64) -> __m128i {
         let wanted = _mm_set1_epi32((key_bits >> ROLE_SHIFT) as i32);
-        let match_words = |two: __m128i, two_more: __m128i| {
-            // Collect the upper halves of four words, which contain tag and role.
-            let (two, two_more) = (_mm_castsi128_ps(two), _mm_castsi128_ps(two_more));
-            let upper = _mm_castps_si128(_mm_shuffle_ps::<0b11_01_11_01>(two, two_more));
+        let match_words = |low_pair: __m128i, high_pair: __m128i| {
+            // A pair is two words. Collect the upper halves of the four words, which contain tag
+            // and role.
+            let (low_pair, high_pair) = (_mm_castsi128_ps(low_pair), _mm_castsi128_ps(high_pair));
+            let upper = _mm_castps_si128(_mm_shuffle_ps::<0b11_01_11_01>(low_pair, high_pair));
             _mm_cmpeq_epi32(_mm_srli_epi32::<BITS_BELOW_ROLE>(upper), wanted)
         };
         let [a, b, c, d] = load(bucket);
@@ -128,7 +129,8 @@ mod tests {
     }
 
     proptest! {
-        /// The words of the two buckets match, differ in one bit, are empty, or are arbitrary.
+        /// The words of the two buckets match the key, differ in one bit, are empty, or are
+        /// arbitrary.
         #[test]
         fn simd_and_portable_comparison_agree(
             tag in 0_u64..1 << TAG_BITS,
@@ -136,12 +138,12 @@ mod tests {
         ) {
             let keys = [0, 1].map(|role| key_bits(tag, role));
             let words: Vec<u64> = (0..).zip(&cases).map(|(at, &(kind, bit, any))| {
-                let location = any & ((1 << 43) - 1);
+                let low_bits = any & ((1 << 43) - 1);
                 match kind {
                     0 => any,
-                    1 => (keys[at / BUCKET_WORDS] | location) ^ 1 << bit,
+                    1 => (keys[at / BUCKET_WORDS] | low_bits) ^ 1 << bit,
                     2 => 0,
-                    _ => keys[at / BUCKET_WORDS] | location,
+                    _ => keys[at / BUCKET_WORDS] | low_bits,
                 }
             }).collect();
             let (first, second) = (bucket(&words), bucket(&words[BUCKET_WORDS..]));

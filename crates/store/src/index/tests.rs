@@ -19,10 +19,12 @@ fn insert(index: &Index, number: u64) -> Inserted {
     insert_within(index, number, LONG_SEARCH_BUCKETS)
 }
 
-/// Inserts an item, visiting at most `budget` buckets to free a slot.
+/// Inserts an item, visiting at most `budget` buckets to free a slot. Then makes a resize step.
 fn insert_within(index: &Index, number: u64, budget: usize) -> Inserted {
     let writer = index.lock(hash_of_number(number));
-    let inserted = writer.insert(Location::new(number).unwrap(), false, true, budget);
+    let location = Location::new(number).unwrap();
+    let (is_restored, may_displace) = (false, true);
+    let inserted = writer.insert(location, is_restored, may_displace, budget);
     drop(writer);
     index.resize_step();
     inserted
@@ -45,7 +47,8 @@ fn remove(index: &Index, number: u64) -> bool {
 
 #[test]
 fn every_item_is_found_while_the_index_grows_and_shrinks() {
-    let index = Index::new(16, 256, 64 << 20).unwrap();
+    let (shards, buckets_per_shard, bytes_max) = (16, 256, 64 << 20);
+    let index = Index::new(shards, buckets_per_shard, bytes_max).unwrap();
     let count = 200_000;
     for number in 1..=count {
         assert_eq!(insert(&index, number), Inserted::Placed, "{number}");
@@ -99,7 +102,7 @@ fn random_operations_agree_with_a_map() {
     }
 }
 
-/// Regression test. The initial buckets were not populated, so the first requests waited until the
+/// Regression test for initial buckets that were not populated: the first requests waited until the
 /// kernel had zeroed huge pages.
 #[test]
 fn every_page_of_buckets_is_populated_once() {
@@ -127,7 +130,8 @@ fn every_page_of_buckets_is_populated_once() {
 }
 
 #[test]
-fn a_full_index_that_cannot_grow_displaces_an_entry_per_insertion() {
+fn insertions_into_a_full_index_that_cannot_grow_displace_entries() {
+    // At most 0 bytes: the index keeps its initial size.
     let index = Index::new(4, 64, 0).unwrap();
     let slots = index.bytes() / 8;
     let mut displaced = 0;
@@ -150,6 +154,7 @@ fn a_growing_small_index_displaces_no_entry() {
     for shards in [1, 2, 4, 8] {
         let index = Index::new(shards, 512, 64 << 20).unwrap();
         let initial = index.bytes();
+        // Each index gets different items.
         let mut number = (shards as u64) << 20;
         while index.bytes() < 8 * initial {
             number += 1;

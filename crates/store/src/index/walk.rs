@@ -1,25 +1,25 @@
 //! Visiting every entry of the index in steps, while other threads change the index.
 //!
-//! A walk visits the buckets in ascending order. Entries move between buckets meanwhile: by kicks,
-//! by splits and by merges. An entry could so move from a bucket that the walk has not reached to
-//! one that it has left. The writer that moves it therefore notes the target bucket if the walk has
-//! visited that bucket, and the walk visits it once more: at its end, or earlier if so many are
-//! noted that the list is half full. So a walk visits every entry that is in the index from its
-//! beginning to its end at least once. It may visit an entry twice.
+//! A walk visits the buckets in ascending order. Meanwhile kicks, splits and merges move entries
+//! between buckets. An entry could move from a bucket that the walk has not visited yet to a bucket
+//! that the walk has already visited. Therefore a writer that moves an entry into a visited bucket
+//! notes that bucket in a list, and the walk visits the bucket again: after all other buckets, or
+//! earlier while the list is more than half full. So an entry that is in the index during the whole
+//! walk is visited at least once, and may be visited twice.
 //!
-//! A walk ends, whatever writers do. If more entries move than it can note, or than it may visit
-//! again ([`REVISITS_PER_BUCKET`](crate::limits::REVISITS_PER_BUCKET)), it visits no bucket again,
-//! and its end says that it may have missed entries.
+//! Writers cannot prolong a walk without bound. If the list is full, or the walk has visited as
+//! many buckets again as [`REVISITS_PER_BUCKET`](crate::limits::REVISITS_PER_BUCKET) allows, the
+//! walk becomes *incomplete*: it visits no further bucket again, and reports at its end that it may
+//! have missed entries.
 //!
 //! The walk copies a bucket under the lock of its shard. A writer moves an entry under the same
-//! lock, since both buckets of an entry are in one shard. So a move into a bucket comes either
-//! before the visit of that bucket, which then sees the entry, or after it, and then the writer
-//! sees that the bucket was visited.
+//! lock, because both buckets of an entry are in one shard. So either the move comes first, and the
+//! visit sees the entry, or the visit comes first, and the writer sees that the bucket was visited.
 //!
 //! There is at most one walk at a time. A walk is stalled if it has made no step for
-//! [`WALK_STALL_S`](crate::limits::WALK_STALL_S) seconds. The next walk that begins supersedes a
-//! stalled one, whose next step is then an incomplete end. While there is no walk, a move costs a
-//! comparison.
+//! [`WALK_STALL_S`](crate::limits::WALK_STALL_S) seconds. A new walk supersedes a stalled one,
+//! which then ends as incomplete with its next step. While there is no walk, a writer that moves an
+//! entry only makes one comparison for it.
 
 use super::addressing::BUCKET_WORDS;
 use super::walk_state::{NextVisit, Visit, WalkNumber};
@@ -29,20 +29,21 @@ use crate::sync::atomic::Ordering;
 /// The entries of a bucket.
 pub(crate) type BucketEntries = [Option<Entry>; BUCKET_WORDS];
 
-/// The next bucket of a walk.
+/// The result of a step of a walk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Visited {
     /// The entries of a bucket.
     Bucket(BucketEntries),
-    /// All buckets have been visited.
+    /// The walk has ended: all buckets have been visited, or another walk has superseded this one.
     End {
-        /// Entries may have been missed, because too many have moved.
+        /// Whether entries may have been missed, because too many moved or the walk was superseded.
         is_incomplete: bool,
     },
 }
 
 impl Index {
-    /// Begins a walk at second `now_s`. `None`: there is one, whose last step is not long ago.
+    /// Begins a walk at second `now_s`. Returns `None` if there is already a walk, and it is not
+    /// stalled.
     pub(crate) fn begin_walk(&self, now_s: u32) -> Option<WalkNumber> {
         self.walk.begin(now_s)
     }
@@ -55,8 +56,8 @@ impl Index {
     /// Visits the next bucket of a walk at second `now_s`. Only the owner of the walk may call
     /// this.
     pub(crate) fn walk(&self, walk: WalkNumber, now_s: u32) -> Visited {
-        // Acquire: pairs with the release in `split` and `merge`. It is loaded before the list is
-        // read (`WalkState::next_visit`).
+        // Acquire: pairs with the release in `split` and `merge`. The number is loaded before the
+        // list is read, on which `WalkState::next_visit` relies.
         let buckets = self.buckets.load(Ordering::Acquire);
         match self.walk.next_visit(walk, now_s, buckets) {
             NextVisit::End { is_incomplete } => Visited::End { is_incomplete },
@@ -72,16 +73,16 @@ impl Index {
         }
     }
 
-    /// Copies one bucket without a lock, for an incomplete survey. `None`: there is no such bucket.
-    /// An entry that moves meanwhile may be missed, or found twice.
+    /// Copies a bucket without a lock, for a survey that need not be complete: an entry that moves
+    /// during the survey may be missed, or found twice. Returns `None` if there is no such bucket.
     pub(crate) fn peek_bucket(&self, bucket: u64) -> Option<BucketEntries> {
         // Acquire: pairs with the release in `split` and `merge`.
         let exists = bucket < self.buckets.load(Ordering::Acquire);
         exists.then(|| self.load_bucket(bucket))
     }
 
-    /// Copies a bucket, and counts the visit, under the lock of its shard. `None`: the walk was
-    /// superseded meanwhile.
+    /// Copies a bucket, and counts the visit, under the lock of its shard. Returns `None` if the
+    /// walk was superseded meanwhile.
     fn copy_bucket(&self, visit: &Visit) -> Option<BucketEntries> {
         let _guard = lock(&self.shard(visit.bucket).lock);
         let advanced = self.walk.advance(visit);

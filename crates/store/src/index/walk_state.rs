@@ -1,5 +1,5 @@
-//! What a walk of the index (`walk.rs`) and the writers share: how far the walk has come, and which
-//! buckets it has to visit again.
+//! The state that a walk of the index (`walk.rs`) shares with writers: how many buckets the walk
+//! has visited, and which of them it has to visit again.
 
 use std::sync::PoisonError;
 
@@ -7,24 +7,26 @@ use crate::limits::{MOVED_BUCKETS_MAX, REVISITS_PER_BUCKET, WALK_STALL_S};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// What writers and the walk share.
+/// The state of the present walk.
 #[derive(Debug, Default)]
 pub(super) struct WalkState {
-    /// [`Progress`], as one word, so that a superseded walk cannot change it.
+    /// The [`Progress`] as one word. A walk changes it by a compare-exchange, which fails if the
+    /// walk was superseded.
     progress: AtomicU64,
-    /// The second of the last step.
+    /// The second of the walk's last step.
     step_s: AtomicU32,
+    /// The buckets to be visited again.
     moved: Mutex<MovedBuckets>,
 }
 
 /// How far the present walk has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Progress {
-    /// Whether there is a walk.
+    /// Whether a walk is in progress.
     is_taken: bool,
-    /// Distinguishes the walk from earlier ones.
+    /// The number of the walk. If none is in progress, the number of the last one.
     walk: WalkNumber,
-    /// The number of buckets that it has visited. 0 while there is no walk.
+    /// The number of buckets that the walk has visited. 0 if no walk is in progress.
     visited: u64,
 }
 
@@ -32,13 +34,14 @@ struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WalkNumber(u16);
 
-/// Bits of [`Progress::visited`]. An index has fewer buckets.
+/// Number of bits for [`Progress::visited`] in the word. An index has fewer than 2⁴⁸ buckets.
 const VISITED_BITS: u32 = 48;
 const VISITED_MASK: u64 = (1 << VISITED_BITS) - 1;
-/// The largest number of a walk.
+/// The largest number of a walk. As a mask, it selects the number's bits.
 const NUMBER_MASK: u16 = (1 << 15) - 1;
 
 impl Progress {
+    /// Decodes a progress that [`word`](Self::word) returned.
     fn of(word: u64) -> Self {
         let high = (word >> VISITED_BITS) as u16;
         Self {
@@ -48,12 +51,13 @@ impl Progress {
         }
     }
 
+    /// Encodes the progress as one word.
     fn word(self) -> u64 {
         let taken = if self.is_taken { !NUMBER_MASK } else { 0 };
         u64::from(taken | self.walk.0) << VISITED_BITS | self.visited
     }
 
-    /// The beginning of the next walk.
+    /// Returns the progress with which the next walk begins.
     fn next_walk(self) -> Self {
         Self {
             is_taken: true,
@@ -62,6 +66,7 @@ impl Progress {
         }
     }
 
+    /// Returns true if `walk` is in progress.
     fn is_of(self, walk: WalkNumber) -> bool {
         self.is_taken && self.walk == walk
     }
@@ -70,12 +75,13 @@ impl Progress {
 /// Buckets into which entries have moved after the walk had visited them.
 #[derive(Debug, Default)]
 struct MovedBuckets {
+    /// The numbers of the buckets.
     numbers: Vec<u64>,
-    /// A bucket was not noted, or not visited again, because there were too many.
+    /// Whether a bucket was not noted or not visited again, because there were too many.
     is_incomplete: bool,
-    /// How many buckets were visited again.
+    /// Number of buckets that the walk has visited again so far.
     revisits: u64,
-    /// The largest number of buckets during the walk.
+    /// The largest number of buckets that the index has had during the walk.
     buckets_max: u64,
 }
 
@@ -88,12 +94,12 @@ impl MovedBuckets {
         }
     }
 
-    /// The bucket that a walk of `buckets` buckets visits again now, if there is one. `at_end`: it
-    /// has visited all buckets.
+    /// Returns the bucket that the walk has to visit again now, if there is one. `buckets` is the
+    /// number of buckets of the index. `at_end` is true if the walk has visited all of them.
     fn next(&mut self, at_end: bool, buckets: u64) -> Option<u64> {
         self.buckets_max = self.buckets_max.max(buckets);
-        // During the walk, only as many are visited again as the list needs to have space: an entry
-        // may move once more.
+        // Before the end, buckets are visited again only while the list is more than half full. A
+        // later visit is better, because further entries may move into the same bucket meanwhile.
         let is_due = at_end || self.numbers.len() > MOVED_BUCKETS_MAX / 2;
         if self.is_incomplete || !is_due {
             return None;
@@ -108,19 +114,18 @@ impl MovedBuckets {
     }
 }
 
-/// The next visit of a walk.
+/// What a walk does in its next step.
 #[derive(Debug)]
 pub(super) enum NextVisit {
     Bucket(Visit),
-    /// There is none.
+    /// The walk ends.
     End {
-        /// Entries may have been missed, because too many have moved, or another walk supersedes
-        /// this one.
+        /// Whether entries may have been missed, because too many moved or the walk was superseded.
         is_incomplete: bool,
     },
 }
 
-/// The visit of a bucket.
+/// A visit of a bucket, and the progress of the walk before and after the visit.
 #[derive(Debug)]
 pub(super) struct Visit {
     pub(super) bucket: u64,
@@ -129,7 +134,7 @@ pub(super) struct Visit {
 }
 
 impl WalkState {
-    /// As `Index::begin_walk`.
+    /// See [`begin_walk`](super::Index::begin_walk).
     pub(super) fn begin(&self, now_s: u32) -> Option<WalkNumber> {
         let word = self.progress.load(Ordering::Relaxed);
         let present = Progress::of(word);
@@ -137,16 +142,18 @@ impl WalkState {
         if present.is_taken && now_s.saturating_sub(step_s) < WALK_STALL_S {
             return None;
         }
-        // Before the walk begins, so that it does not count as stalled at once.
+        // The time is stored before the walk begins, so that no other thread takes the new walk for
+        // a stalled one.
         self.step_s.store(now_s, Ordering::Relaxed);
         let next = present.next_walk();
-        // Acquire: pairs with the release in `end`. This walk sees the state that it left.
+        // Acquire: pairs with the release in `end`. This walk sees the state that the last walk
+        // left.
         let begun =
             self.progress
                 .compare_exchange(word, next.word(), Ordering::Acquire, Ordering::Relaxed);
         begun.ok()?;
-        // They may be those of a superseded walk. Nothing is noted for this one before its first
-        // step.
+        // The list may contain buckets noted for a superseded walk. No bucket is noted for the new
+        // walk before its first step, because it has visited none.
         *self.moved() = MovedBuckets::default();
         Some(next.walk)
     }
@@ -163,8 +170,9 @@ impl WalkState {
             walk,
             visited: 0,
         };
-        // Release: pairs with the acquire in `begin`. It fails only if the walk is superseded just
-        // now, since nothing else changes the word but the walk itself.
+        // Release: pairs with the acquire in `begin`. Apart from the walk itself, only a new walk
+        // changes the word. So the compare-exchange fails only if the walk is superseded at this
+        // moment.
         let ended = self.progress.compare_exchange(
             word,
             ended.word(),
@@ -176,9 +184,9 @@ impl WalkState {
         }
     }
 
-    /// Returns the next visit of a walk of `buckets` buckets at second `now_s`. The caller has
-    /// loaded their number with acquire, so that the list contains the moves of a merge after which
-    /// the walk is at its end.
+    /// Returns the next visit of a walk at second `now_s`. `buckets` is the number of buckets,
+    /// which the caller has loaded with acquire. If a merge has reduced it so far that the walk is
+    /// at its end, the list therefore contains the moves of the merge.
     pub(super) fn next_visit(&self, walk: WalkNumber, now_s: u32, buckets: u64) -> NextVisit {
         const SUPERSEDED: NextVisit = NextVisit::End {
             is_incomplete: true,
@@ -188,7 +196,8 @@ impl WalkState {
         }
         self.step_s.store(now_s, Ordering::Relaxed);
         let mut moved = self.moved();
-        // Under the lock, the notes are those of the walk whose number is in the word.
+        // Check again under the lock: if the word has the number of this walk, the list does not
+        // belong to a later walk yet.
         let before = self.progress();
         if !before.is_of(walk) {
             return SUPERSEDED;
@@ -211,8 +220,8 @@ impl WalkState {
         })
     }
 
-    /// Counts a visit. The caller holds the lock of the shard of its bucket. Returns false if the
-    /// walk was superseded meanwhile.
+    /// Counts a visit. The caller holds the lock of the visited bucket's shard. Returns false if
+    /// the walk was superseded meanwhile.
     pub(super) fn advance(&self, visit: &Visit) -> bool {
         // Relaxed: a writer that moves an entry into this bucket holds the same lock.
         let advanced = self.progress.compare_exchange(
@@ -224,7 +233,8 @@ impl WalkState {
         advanced.is_ok()
     }
 
-    /// Notes that an entry has moved into `bucket`. The caller holds the lock of its shard.
+    /// Notes that an entry has moved into `bucket`, if the walk has visited this bucket. The caller
+    /// holds the lock of the bucket's shard.
     #[inline]
     pub(super) fn note_move(&self, bucket: u64) {
         if bucket < self.progress.load(Ordering::Relaxed) & VISITED_MASK {

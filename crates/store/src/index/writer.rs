@@ -69,8 +69,9 @@ impl Writer<'_> {
         self.visits.get()
     }
 
-    /// Returns a new CAS. It was not assigned in this shard before, and differs from `present`, the
-    /// CAS of the key's present item, which may have been chosen by a client.
+    /// Returns a new CAS (version number of an item), which this shard has not assigned before. It
+    /// also differs from `present`, the CAS of the key's present item, because a client may have
+    /// chosen that one.
     pub(crate) fn next_cas(&self, present: Option<u64>) -> u64 {
         let mut cas = self.shard.cas.load(Ordering::Relaxed) + 1;
         if present == Some(cas) {
@@ -100,7 +101,8 @@ impl Writer<'_> {
     /// Inserts an entry for the key. The item at `location` must be complete. If both buckets of
     /// the key are full, visits at most `budget` further buckets to free a slot. If that fails and
     /// `may_displace` is true, displaces the entry with the lowest frequency in the two buckets.
-    /// The frequency of the new entry is 0.
+    /// The frequency of the new entry is 0. If `is_restored` is true, its restored bit is set
+    /// (`entry.rs`).
     pub(crate) fn insert(
         &self,
         location: Location,
@@ -134,14 +136,15 @@ impl Writer<'_> {
         }
     }
 
-    /// Makes an entry refer to the item that replaces its item, and sets its frequency. If a reader
-    /// increments the frequency concurrently, its increment is lost.
+    /// Makes an entry refer to the item at `location`, which replaces the entry's item. Sets the
+    /// frequency of the entry and clears its restored bit. A concurrent increment of the frequency
+    /// by a reader is lost.
     pub(crate) fn replace(&self, found: &Found, location: Location, frequency: u8) {
         let entry = found.entry.without_restored().with_location(location);
         self.put(found.bucket, found.slot, entry.with_frequency(frequency));
     }
 
-    /// As [`replace`](Self::replace), for a copy of the same item: the entry keeps its restored
+    /// As [`replace`](Self::replace), but for a copy of the same item: the entry keeps its restored
     /// bit.
     pub(crate) fn relocate(&self, found: &Found, location: Location, frequency: u8) {
         let entry = found.entry.with_location(location);
