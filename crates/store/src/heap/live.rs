@@ -8,8 +8,8 @@
 //! only the cells of its own column. The live bytes of a segment are the sum of its row.
 //!
 //! A worker may subtract the length of a block that another worker added, so a cell may become
-//! negative and wrap. Only the sum of a row modulo 2³² is meaningful. In the diagram, each line is a
-//! column of the matrix.
+//! negative and wrap. Only the sum of a row modulo 2³² is meaningful. In the diagram, each line is
+//! a column of the matrix.
 //!
 //! ```text
 //!              segment 0   1    2  …
