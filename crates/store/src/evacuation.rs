@@ -1,9 +1,9 @@
-//! Evacuation reclaims a segment. It visits all blocks of the segment, copies the live blocks to be
-//! kept to another segment, unlinks the other live items, and retires the segment. Eviction,
+//! Evacuation reclaims a segment. It visits all blocks of the segment, copies the live blocks that
+//! it keeps to another segment, unlinks the other live items, and retires the segment. Eviction,
 //! compaction, and the reclamation of expired or flushed items all use it. Evacuation proceeds in
 //! steps of at most [`STEP_ITEMS`] blocks. While few segments are free, each write first makes one
-//! step, and one more per 4 KiB that it writes. It makes further steps only if it then finds no
-//! free segment.
+//! step, and one more per 4 KiB that it writes. A write makes further steps only if it then finds
+//! no free segment.
 //!
 //! Eviction follows S3-FIFO (Yang et al., SOSP 2023), applied to segments:
 //!
@@ -51,8 +51,9 @@ impl Worker {
         if available < log.reserve() {
             self.evacuate_for(bytes, now_s);
         } else if available < log.segment_limit() / 2 && self.store.config().evicts {
-            // More than half of the memory is in use. Start the miniatures now, so that they have
-            // compared the policies before the first eviction.
+            // More than half of the memory is in use. Start the miniatures (simulations of the
+            // eviction policies) now, so that they have compared the policies before the first
+            // eviction.
             self.store.miniatures.start(2 * self.store.index.len());
         }
     }
@@ -123,8 +124,8 @@ impl Worker {
     }
 
     /// Visits up to `budget` blocks of the segment that this worker is evacuating. If there is
-    /// none, selects a victim first. Returns false if no victim is found, or if a block has to be
-    /// kept but there is no space for its copy.
+    /// none, first selects a *victim*, the next segment to be evacuated. Returns false if no victim
+    /// is found, or if a block has to be kept but there is no space for its copy.
     pub(crate) fn evacuate_step(&mut self, budget: usize, now_s: u32) -> bool {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
@@ -168,10 +169,10 @@ impl Worker {
         true
     }
 
-    /// Advances the cursor by at most `budget` blocks. Collects the blocks that are not marked dead
-    /// in `batch`, and prefetches their index buckets. Stops early when `batch` is full. Returns
-    /// the number of blocks by which the cursor advanced, dead ones included, and whether the
-    /// segment may contain further blocks.
+    /// Advances the cursor by at most `budget` blocks. Collects in `batch` those of the blocks that
+    /// are not marked dead, and prefetches their index buckets. Stops early when `batch` is full.
+    /// Returns the number of blocks by which the cursor advanced, dead ones included, and whether
+    /// the segment may contain further blocks.
     fn prefetch_batch(
         &self,
         cursor: &mut Cursor,
@@ -246,6 +247,7 @@ impl Worker {
         match (victim.reason, part) {
             // A segment selected for `ReclaimEmpty` contains a live item if a touch has extended
             // the item's expiry since. A segment selected for `Compact` contains few live items.
+            // In both cases, the live items are kept.
             (EvacuationReason::ReclaimEmpty | EvacuationReason::Compact, part) => {
                 EvictionDecision::Keep { part, frequency }
             }
@@ -269,8 +271,8 @@ impl Worker {
         }
     }
 
-    /// Applies [`Lifetime::requested_after_first_quarter`] to the item of `entry`, in the segment
-    /// `victim`.
+    /// Returns true if the last request for the item of `entry` counts as late in the lifetime of
+    /// its segment, `victim` ([`Lifetime::requested_after_first_quarter`]).
     fn requested_after_first_quarter(&self, entry: Entry, victim: Victim, now_s: u32) -> bool {
         let log = &self.store.log;
         let lifetime = Lifetime {
@@ -355,9 +357,9 @@ impl Worker {
         None
     }
 
-    /// Makes all references to `block` refer to its copy `to`. A head block is referred to by the
-    /// index, a piece by the piece list in its item's head block. The entry of a head block gets
-    /// `frequency`. The caller holds the lock of the item's shard.
+    /// Makes all references to `block` refer to its copy `to`. The index refers to a head block,
+    /// the block with an item's key. The list of pieces in a head block refers to the pieces. The
+    /// entry of a head block gets `frequency`. The caller holds the lock of the item's shard.
     fn relink(
         &self,
         writer: &Writer<'_>,

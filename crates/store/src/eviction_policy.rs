@@ -7,11 +7,11 @@
 //! There are four policies, which are parameter sets of S3-FIFO (Yang et al., SOSP 2023):
 //!
 //! - *Size of the small part.* A small part of one percent of the memory keeps popular items when a
-//!   scan or a loop writes many other items. On real traces one of five percent is better, because
-//!   many items return soon or not at all. A small part of half the memory adapts faster when
-//!   popularity changes.
-//! - *Decay of frequency counters.* Decides how many evacuations a popular item survives after its
-//!   last request.
+//!   scan or a loop writes many other items. On real traces a small part of five percent is better,
+//!   because many items are requested again soon or not at all. A small part of half the memory
+//!   adapts faster when popularity changes.
+//! - *Decay of frequency counters.* It decides how many evacuations a popular item survives after
+//!   its last request.
 //! - *Ghost window*, the number of evictions for which a ghost counts. If the popular items need
 //!   more space than the memory has, a long window recognises an item that returns late. If
 //!   popularity is stable, a long window admits too many unpopular items to the main part.
@@ -34,16 +34,16 @@ pub enum Part {
     Main = 1,
 }
 
-/// What eviction does with an item of a segment that has to go.
+/// What eviction does with an item of the segment that it evacuates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvictionDecision {
     /// Evict the item. If it was in the small part, it leaves a ghost ([`leaves_ghost`]).
     Evict,
     /// Copy the item.
     Keep {
-        /// The part to which it is copied.
+        /// The part to which the item is copied.
         part: Part,
-        /// What its frequency counter becomes.
+        /// The new value of the item's frequency counter.
         frequency: u8,
     },
 }
@@ -53,10 +53,9 @@ pub enum EvictionDecision {
 pub struct EvictionPolicy {
     /// The policy's name in the statistics.
     pub name: &'static str,
-    /// The share of the small part, in thousandths of all segments, or more if large items need
-    /// more (`log/eviction.rs`). If the small part has more segments than its share, the next
-    /// segment to be evicted is the oldest of the small part; otherwise it is the oldest of the
-    /// main part.
+    /// The share of the small part, in thousandths of all segments. Large items may enlarge it
+    /// (`log/eviction.rs`). If the small part has more segments than its share, the next segment to
+    /// be evicted is the oldest of the small part; otherwise it is the oldest of the main part.
     pub small_thousandths: u64,
     /// Whether new items are written to the small part (on probation). If false, they are written
     /// to the main part.
@@ -83,8 +82,8 @@ impl EvictionPolicy {
     }
 
     /// Decides what happens to an item of `part`, whose frequency counter is `frequency`, when its
-    /// segment is evacuated. `requested_late` says whether the last request was late enough in the
-    /// life of the segment ([`Lifetime`]); only policies without decay need it.
+    /// segment is evacuated. `requested_late` returns true if the item's last request was late
+    /// enough in the life of the segment ([`Lifetime`]). Only policies without decay call it.
     pub fn decide(
         &self,
         part: Part,
@@ -176,7 +175,7 @@ impl Lifetime {
     /// Returns true if an item, last requested in second `accessed_s`, was last requested after the
     /// first quarter of its segment's lifetime, or if this lifetime is below [`LIFETIME_MIN_S`].
     /// Otherwise the item is evicted. If requests in the first quarter counted too, an item
-    /// requested only just after it was written would be kept for a second lifetime of a segment.
+    /// requested only just after it was written would be kept for the lifetime of a second segment.
     ///
     /// A lifetime longer than the mean is replaced by the mean. Otherwise a pause with few writes
     /// would lengthen the lifetime, all requests before the pause would fall into its first
@@ -190,7 +189,8 @@ impl Lifetime {
 }
 
 /// The moving average of the lifetimes of main-part segments, in units of 1/[`LIFETIME_UNIT`] s. In
-/// whole seconds it could not rise from 7 s or less, because an eighth of that is less than 1 s.
+/// units of 1 s, an average of 3 s or less could never rise: a new value counts as at most twice
+/// the average, an eighth of it is added, and that would be rounded to 0 s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeanLifetime(pub(crate) u32);
 
@@ -207,7 +207,7 @@ impl MeanLifetime {
         })
     }
 
-    /// The average in whole seconds. 0 if it is not known yet.
+    /// Returns the average in whole seconds. 0 if it is not known yet.
     #[must_use]
     pub fn seconds(self) -> u32 {
         self.0 / LIFETIME_UNIT
@@ -305,13 +305,13 @@ mod tests {
         assert!(lifetime(107, 60).requested_after_first_quarter(100));
         assert!(!lifetime(108, 60).requested_after_first_quarter(100));
         assert!(lifetime(160, 0).requested_after_first_quarter(100));
-        // The segment was opened by a thread whose clock is fast, so `now_s` is before
-        // `opened_s`. The lifetime is then 0 seconds, below `LIFETIME_MIN_S`, and every request
-        // counts.
+        // The segment was opened by a thread whose clock is ahead, so `now_s` is before `opened_s`.
+        // The lifetime is then 0 seconds, below `LIFETIME_MIN_S`, and every request counts.
         assert!(lifetime(90, 60).requested_after_first_quarter(120));
     }
 
-    /// Regression: in whole seconds the mean stayed at 3 for ever, and from 20 it rose only to 53.
+    /// Regression test for a mean in units of 1 s: it stayed at 3 s for ever, and rose from 20 s to
+    /// only 53 s.
     #[test]
     fn the_mean_lifetime_rises_from_a_few_seconds_to_a_minute() {
         for start_s in [1, 3, 7, 20] {

@@ -6,10 +6,10 @@
 //! for eight tags, and a new tag replaces the oldest one. About one in 8000 lookups is a false
 //! positive (eight tags of 16 bits). Its only effect is that a new item starts in the main part.
 //!
-//! *How many sets are used.* The table takes a fixed share of the memory, but a memory with large
-//! items has few of them. If all sets were used, a ghost would then last for many times as many
-//! evictions as there are items, and nearly every returning key would skip its probation. So only
-//! as many sets are used as [`GHOSTS_PER_ITEM`] needs.
+//! *How many sets are used.* The table takes a fixed share of the memory, but only few items fit
+//! into the memory if they are large. If all sets were used, a ghost would then be remembered for
+//! many more evictions than the store has items, and nearly every returning key would skip its
+//! probation. So only as many sets are used as are needed for [`GHOSTS_PER_ITEM`] ghosts per item.
 
 use crate::limits::{GHOST_PART, GHOST_SETS_TOLERANCE, GHOSTS_PER_ITEM};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ const SET_BYTES: usize = GHOSTS_PER_SET * TAG_BITS as usize / 8;
 pub struct Ghosts {
     /// In each set, the first word contains the younger half of the ghosts.
     sets: Box<[[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]]>,
-    /// Number of sets in use, the first ones. At least one.
+    /// Number of sets in use, at least one. They are the first sets of the table.
     used: AtomicU64,
 }
 
@@ -60,15 +60,16 @@ impl Ghosts {
         self.used.load(Ordering::Relaxed) * GHOSTS_PER_SET as u64
     }
 
-    /// Uses as many sets as a store of `items` items needs, if that differs much from the number in
-    /// use. Then most ghosts are lost, because their hashes select other sets. Sets that are used
-    /// again still have their old ghosts, which newer ones soon replace.
+    /// Changes the number of sets in use to that which a store of `items` items needs, if the two
+    /// numbers differ much. A change loses most ghosts, because their hashes then select other
+    /// sets. A set that was used earlier still contains its old ghosts, which newer ghosts soon
+    /// replace.
     pub fn fit(&self, items: u64) {
         let wanted = (items * GHOSTS_PER_ITEM).div_ceil(GHOSTS_PER_SET as u64);
         let wanted = wanted.clamp(1, self.sets.len() as u64);
         let used = self.used.load(Ordering::Relaxed);
         if wanted > used * GHOST_SETS_TOLERANCE || wanted * GHOST_SETS_TOLERANCE < used {
-            // If two workers change the number concurrently, both numbers fit.
+            // If two workers change the number concurrently, either number will do.
             self.used.store(wanted, Ordering::Relaxed);
         }
     }
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn few_items_have_few_ghosts_and_more_items_more() {
+    fn the_number_of_ghosts_follows_the_number_of_items() {
         let ghosts = Ghosts::new(1000 * SET_BYTES);
         let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let remembered = |items| {
@@ -169,7 +170,8 @@ mod tests {
                 .filter(|&n| ghosts.contains(hash(n), true))
                 .count() as u64
         };
-        // The numbers include false positives: 100 000 lookups of eight tags of 16 bits.
+        // The numbers include about 12 false positives, because each of 100 000 lookups compares
+        // the tag with eight tags of 16 bits.
         let expected = |ghosts: u64| ghosts..ghosts + 20;
         for items in [100, 400] {
             assert!(
@@ -179,7 +181,8 @@ mod tests {
         }
         // The table has no more sets.
         assert!(expected(8000).contains(&remembered(1_000_000)));
-        // A small change does not make the ghosts useless.
+        // A small change of the number of items does not change the number of sets, which would
+        // lose ghosts.
         let before = ghosts.capacity();
         ghosts.fit(8000 / GHOSTS_PER_ITEM - 100);
         assert_eq!(ghosts.capacity(), before);

@@ -11,9 +11,9 @@
 //! - [`Worker::put`] writes a complete value. For a value that is still arriving,
 //!   [`Worker::reserve`] returns memory to be filled in place, and [`Worker::publish`] makes the
 //!   item visible.
-//! - [`Worker::quiescent`] declares the end of a burst, after which the thread holds no references
-//!   into the store. Only a `Pin` or an [`Upload`] may outlive a burst. [`Worker::offline`]
-//!   declares that the thread goes to sleep.
+//! - [`Worker::quiescent`] declares the end of a burst (the requests that a thread serves between
+//!   two waits for input). After it, the thread holds no references into the store. Only a `Pin` or
+//!   an [`Upload`] may outlive a burst. [`Worker::offline`] declares that the thread goes to sleep.
 //!
 //! Items are stored in a log, which is divided into segments. An index, which readers do not lock,
 //! refers to them:
@@ -24,7 +24,7 @@
 //! evacuation: copies live blocks out of the oldest, expired, flushed or sparse segment
 //! ```
 //!
-//! The modules are in layers, each of which knows only those below it (`cargo xtask modules
+//! The modules are in layers, and each uses only modules below its own layer (`cargo xtask modules
 //! store`):
 //!
 //! ```text
@@ -38,9 +38,9 @@
 //! region        mapped memory
 //! ```
 //!
-//! Each layer from `evacuation` upward adds its methods to [`Worker`]. Beside them stand modules
-//! that know nothing of memory: the eviction policy, ghosts and miniatures, and the interface of
-//! a tier below the store.
+//! Each layer from `evacuation` upward adds its methods to [`Worker`]. Other modules do not access
+//! the memory of items: the eviction policy, ghosts (hashes of evicted items), miniatures
+//! (simulations of the policies), and the interface of a tier, slower storage for evicted items.
 //!
 //! The path of a read is `operations/read.rs`, `index.rs`, `heap/block.rs`, `worker/access.rs`;
 //! that of a write `operations/write.rs`, `evacuation.rs`, `log.rs`, `operations/insertion.rs`.

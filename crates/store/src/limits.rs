@@ -13,7 +13,7 @@ pub const MEMORY_MIN: u64 = 1 << 20;
 /// Maximum memory of a store, in bytes. A location has 40 bits and is in units of four bytes, so it
 /// addresses 4 TiB.
 pub const MEMORY_MAX: u64 = 4 << 40;
-/// Minimum number of segments. A small memory has fewer if its segments have the minimum size.
+/// A store has at least this many segments, or fewer if its segments already have the minimum size.
 pub(crate) const SEGMENTS_MIN: u64 = 1024;
 /// Minimum and maximum size of a segment: 2^N bytes.
 pub(crate) const SEGMENT_BITS: std::ops::RangeInclusive<u32> = 13..=21;
@@ -39,15 +39,17 @@ pub(crate) const RESERVE_PART: u32 = 200;
 /// The constant part of the low watermark: see [`RESERVE_PART`].
 pub(crate) const RESERVE_MIN: u32 = 4;
 /// The critical watermark of free segments, as a fraction (1/N) of the reserve. At or below it,
-/// eviction ignores access frequency. For a waiting writer it is at least [`COPY_RESERVE`].
+/// eviction ignores access frequency. For a writer that waits for memory, this watermark is at
+/// least [`COPY_RESERVE`].
 pub(crate) const RESERVE_CRITICAL_PART: u32 = 4;
-/// Maximum number of buckets into which entries have moved behind a walk (`index/walk.rs`), before
-/// the walk is incomplete: 512 KiB of numbers.
+/// Maximum length of the list of buckets that a walk of the index has to visit again, because
+/// entries moved into them after its visit (`index/walk.rs`). A walk that would need more is
+/// incomplete. The list takes at most 512 KiB.
 pub(crate) const MOVED_BUCKETS_MAX: usize = 1 << 16;
-/// Maximum number of buckets that a walk visits again, for each bucket of the index. A walk that
-/// deletes all items, so that the index shrinks behind it, needs about two.
+/// Maximum number of repeated visits of a walk, per bucket of the index. A walk that deletes all
+/// items, so that the index shrinks meanwhile, needs about two per bucket.
 pub(crate) const REVISITS_PER_BUCKET: u64 = 4;
-/// Number of seconds without a step after which the next walk supersedes a walk.
+/// A walk that has made no step for this many seconds is superseded when another walk begins.
 pub(crate) const WALK_STALL_S: u32 = 60;
 /// Maximum number of evicted items that a worker records (`worker/evicted.rs`).
 pub(crate) const EVICTED_MAX: usize = 256;
@@ -61,8 +63,8 @@ pub(crate) const SPARSE_PERCENT: [u64; 2] = [50, 80];
 /// As [`SPARSE_PERCENT`], for both parts, in a store that does not evict. There compaction is the
 /// only way to gain space, so even a small gain is useful.
 pub(crate) const SPARSE_PERCENT_NO_EVICTION: u64 = 97;
-/// The small part has space for two of the largest items if that is at most this fraction (1/N) of
-/// all segments, and otherwise this fraction.
+/// The small part, if the policy has one, has space for at least two of the largest items, or for
+/// this fraction (1/N) of all segments if that is less.
 pub(crate) const SMALL_FLOOR_PART: u32 = 8;
 /// The number of free segments that are reserved for copies by evacuation.
 pub(crate) const COPY_RESERVE: u32 = 2;
@@ -93,11 +95,11 @@ pub(crate) const LIFETIME_MAX_S: u32 = 1 << 24;
 pub(crate) const LIFETIME_MIN_S: u32 = 8;
 /// The table of ghosts takes this fraction (1/N) of the memory.
 pub(crate) const GHOST_PART: u64 = 128;
-/// The store uses sets of ghosts for this many ghosts for each of its items, or for up to
-/// [`GHOST_SETS_TOLERANCE`] times as many or as few.
+/// The number of ghosts per item of the store for which sets of ghosts are in use. The actual
+/// number may be higher or lower by a factor of up to [`GHOST_SETS_TOLERANCE`].
 pub(crate) const GHOSTS_PER_ITEM: u64 = 2;
-/// The number of used sets of ghosts changes if another number fits better by more than this
-/// factor.
+/// The number of sets of ghosts in use changes if it differs from the needed number by more than
+/// this factor.
 pub(crate) const GHOST_SETS_TOLERANCE: u64 = 2;
 /// A miniature cache has one slot per this many bytes of memory.
 pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
@@ -108,16 +110,18 @@ pub(crate) const MINIATURE_STEPS: usize = 4;
 /// Maximum number of requests for one watched key that a worker passes to the miniatures per
 /// second.
 pub(crate) const SAMPLES_PER_SECOND: u32 = 8;
-/// Number of slots that each request examines, to remove keys that are no longer watched.
+/// Number of slots of a miniature cache that a request examines, to remove keys that are no longer
+/// watched.
 pub(crate) const MINIATURE_SWEEP: usize = 8;
-/// The highest sampling rate of the miniatures: one of 2^N keys is watched. It is reached by stores
-/// of large items, which have few. There a sample of fewer keys chooses the policy by chance.
+/// The highest sampling rate of the miniatures: one of 2^N keys is watched. Stores of large items,
+/// which have few items, reach this rate. With a lower rate, their sample would be so small that
+/// chance would decide the choice of the policy.
 pub(crate) const WATCHED_BITS_MIN: u32 = 3;
 /// The lowest sampling rate of the miniatures: one of 2^N keys is watched.
 pub(crate) const WATCHED_BITS_MAX: u32 = 40;
 /// Minimum and maximum length of the period over which hits are compared: 2^N requests.
 pub(crate) const SCORE_BITS: std::ops::RangeInclusive<u32> = 9..=14;
-/// Memory in bytes from which huge pages are requested by default. Of a smaller memory, a huge page
+/// Memory in bytes from which huge pages are requested by default. In a smaller memory, a huge page
 /// of 2 MiB would be too large a fraction.
 pub const HUGE_FROM: u64 = 256 << 20;
 /// Bytes populated in one step of page maintenance. A step takes about 25 µs, which is too short to
@@ -127,8 +131,9 @@ pub(crate) const POPULATE_BYTES: u32 = 64 << 10;
 pub(crate) const SHARD_MEMORY: u64 = 2 << 20;
 /// Maximum number of index shards.
 pub(crate) const INDEX_SHARDS_MAX: u64 = 256;
-/// How far apart the numbers are with which two index shards begin to assign CAS. The last of
-/// [`INDEX_SHARDS_MAX`] shards still begins within 32 bits, and a short header has 40 bits for it.
+/// The difference between the first CAS of two successive index shards. The first CAS of the last
+/// of [`INDEX_SHARDS_MAX`] shards fits into 32 bits, and a short block header has 40 bits for a
+/// CAS.
 pub(crate) const CAS_PER_SHARD: u64 = 1 << 24;
 /// Initial number of buckets of an index shard, and also the minimum.
 pub(crate) const SHARD_BUCKETS: usize = 512;
@@ -163,7 +168,7 @@ pub const BUCKET_ENTRIES: usize = 8;
 pub(crate) const RESIZE_BUCKETS: usize = 2;
 /// Number of holes in a batch. The holes of a batch share one epoch stamp.
 pub(crate) const HOLE_BATCH: usize = 16;
-/// Maximum number of batches of a worker that wait for their stamps to pass.
+/// Maximum number of batches of a worker that wait for their epoch stamps to pass (`epochs.rs`).
 pub(crate) const HOLE_BATCHES_MAX: usize = 32;
 /// Maximum number of holes of a worker that are ready to be filled.
 pub(crate) const HOLES_MAX: usize = 2048;
@@ -192,6 +197,6 @@ pub(crate) const REWRITE_YIELDS_MAX: usize = 256;
 /// Maximum number of attempts of a touch to move an item to a block that can hold an expiry. After
 /// that, the touch is deferred.
 pub(crate) const TOUCH_MOVES_MAX: usize = 16;
-/// Maximum number of further blocks that a write builds for its item. It builds another one if the
-/// block is unfit to be linked, for example because of a flush.
+/// Maximum number of further blocks that a write builds for its item. The write builds another
+/// block if the first one cannot be linked, for example because of a flush.
 pub(crate) const BUILDS_MAX: usize = 8;
