@@ -14,7 +14,7 @@
 //!   removes the last bucket, and moves its entries to the buckets that their keys then select.
 //! - *Two choices* (Azar et al., STOC 1994): a new entry goes to the emptier of its two buckets, so
 //!   that all buckets fill evenly. With one choice, a bucket that is not split yet would hold twice
-//!   as many entries as the buckets that are.
+//!   as many entries as a split bucket.
 //! - *Kicks*, as in cuckoo hashing: if both buckets of a key are full, an entry of one of them
 //!   moves to that entry's other bucket. If no entry can move, the new entry *displaces* another
 //!   one, and the item of the displaced entry is evicted.

@@ -144,11 +144,11 @@ pub(crate) const INDEX_PART: u64 = 2;
 pub(crate) const STEP_BYTES: usize = 4 * 1024;
 /// Maximum number of evacuation steps that a write makes before it allocates.
 pub(crate) const STEPS_MAX: usize = 32;
-/// Number of times that a worker yields while no segment is free for a copy. After that, it evicts
-/// the item, or abandons the evacuation if the store does not evict.
+/// Number of times that a worker yields while no segment is free for a copy. After that, the worker
+/// evicts the item, or abandons the evacuation if the store does not evict.
 pub(crate) const COPY_WAITS_MAX: usize = 200;
-/// Number of times that a worker yields while no segment is free for a new block. After that, it
-/// defers the request, because the worker's other connections are waiting meanwhile.
+/// Number of times that a worker yields while no segment is free for a new block. After that, the
+/// worker defers the request, because its other connections are waiting meanwhile.
 pub(crate) const WAIT_YIELDS_MAX: usize = 256;
 /// Pins and unfinished uploads together hold at most this fraction (1/N) of the memory.
 pub const HELD_PART: u32 = 8;
@@ -191,8 +191,8 @@ pub(crate) const REWRITE_ATTEMPTS: usize = 16;
 /// Maximum number of attempts of a write. An attempt fails if another worker is rewriting an item
 /// of the same index shard.
 pub(crate) const REWRITE_WAITS_MAX: usize = 4;
-/// Number of times that a worker yields to a rewrite in the same index shard. After that, it defers
-/// the request.
+/// Number of times that a worker yields to a rewrite in the same index shard. After that, the
+/// worker defers the request.
 pub(crate) const REWRITE_YIELDS_MAX: usize = 256;
 /// Maximum number of attempts of a touch to move an item to a block that can hold an expiry. After
 /// that, the touch is deferred.

@@ -31,8 +31,9 @@ struct Offered {
 }
 
 impl Worker {
-    /// Evicts the item to which a visited block belongs, if the block is still live. If the store
-    /// has a tier, the item is copied there first.
+    /// Evicts the item to which a visited block belongs, if the block is still live. `victim` is
+    /// the segment that contains the block. If the store has a tier, the item is copied there
+    /// first.
     pub(crate) fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim, now_s: u32) {
         let offered = self.offer_to_tier(visited, block, now_s);
         let writer = self.store.index.lock(visited.hash);
