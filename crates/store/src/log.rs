@@ -497,12 +497,13 @@ impl Log {
         self.is_free_or_pending(true)
     }
 
-    /// Returns true if a segment would be free for a new block if no pin and no upload held any.
+    /// Returns true if a segment would be free for a new block if pins and uploads held none.
     pub(crate) fn would_be_free_without_pins(&self) -> bool {
         let lists = self.lists();
         (lists.free.len() + lists.held.len()) as u32 + self.resident_headroom(&lists) > COPY_RESERVE
     }
 
+    /// Does the work of the two functions whose names begin with `has_free_or_pending`.
     fn is_free_or_pending(&self, is_copy: bool) -> bool {
         let mut lists = self.lists();
         self.reclaim_retired(&mut lists);

@@ -41,12 +41,14 @@ fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published 
         .unwrap()
 }
 
+/// Stores this value, which must not be rejected.
 fn set_value(worker: &mut Worker, key: &[u8], value: &[u8]) {
     worker
         .put(key, worker.hash(key), value, &SET, NOW_S)
         .unwrap();
 }
 
+/// Whether a read in second `now_s` finds an item.
 fn has_item(worker: &mut Worker, key: &[u8], now_s: u32) -> bool {
     worker
         .read(key, worker.hash(key), now_s, Read::default(), |_| Some(()))
@@ -334,6 +336,7 @@ fn an_append_does_not_evict_the_item_it_appends_to() {
 
 #[test]
 fn memory_stays_bounded_while_the_index_grows() {
+    // The memory limit in bytes.
     const LIMIT: u64 = 2 << 20;
     let mut worker = worker(LIMIT);
     for number in 0..20_000_u32 {

@@ -24,6 +24,7 @@ const INCREMENT: Arithmetic = Arithmetic {
     vivify: None,
 };
 
+/// Creates a worker of a new store with this much memory.
 fn worker(memory_bytes: u64) -> Worker {
     Store::new(Config {
         memory_bytes,

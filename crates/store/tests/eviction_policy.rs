@@ -53,10 +53,12 @@ impl Client {
         }
     }
 
+    /// The current second of simulated time, which advances with the number of requests.
     fn now_s(&self) -> u32 {
         1 + (self.requests / self.requests_per_second) as u32
     }
 
+    /// Writes a value of 100 bytes for a record.
     fn write(&mut self, record: u64) {
         let now_s = self.now_s();
         let key = record.to_le_bytes();

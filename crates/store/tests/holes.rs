@@ -7,6 +7,7 @@
 
 use store::{Config, Expiry, Mode, Read, Rejected, Reserve, Store, Upload, Worker, Write};
 
+/// Creates a worker of a new store with this much memory.
 fn worker(memory_bytes: u64, evicts: bool) -> Worker {
     let config = Config {
         memory_bytes,

@@ -31,6 +31,7 @@ const LIMIT_MAX: u64 = 8 << 20;
 struct Random(u64);
 
 impl Random {
+    /// Returns a number less than `below`.
     fn next(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -156,6 +157,7 @@ impl Client {
         }
     }
 
+    /// Reads an item and checks its value. Pins one value in 20, and touches one item in 10.
     fn get(&mut self, key: u64, now_s: u32) {
         let name = key.to_le_bytes();
         let hash = self.worker.hash(&name);
@@ -178,6 +180,7 @@ impl Client {
         }
     }
 
+    /// Stores a value, half of the time as an upload.
     fn set(&mut self, key: u64, now_s: u32) {
         let name = key.to_le_bytes();
         let hash = self.worker.hash(&name);

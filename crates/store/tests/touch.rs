@@ -61,6 +61,7 @@ fn read(worker: &mut Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Op
     read_result.ok().flatten()
 }
 
+/// Sets the expiry of an item. Returns whether the key has one.
 fn touch(worker: &mut Worker, key: &str, expiry: Expiry) -> bool {
     let hash = worker.hash(key.as_bytes());
     let touched = worker.touch(key.as_bytes(), hash, expiry, NOW_S);

@@ -24,6 +24,7 @@ fn store() -> Arc<Store> {
     Store::new(config).unwrap()
 }
 
+/// Stores an item, which must succeed.
 fn set(worker: &mut Worker, key: u64, value_len: usize, expiry: Expiry) {
     let name = key.to_le_bytes();
     let hash = worker.hash(&name);

@@ -14,6 +14,7 @@ pub(super) struct Links {
 }
 
 impl Links {
+    /// The links of a segment that is in no list.
     pub(super) const NONE: Self = Self {
         prev: NONE,
         next: NONE,
@@ -55,6 +56,7 @@ impl SegmentList {
         (next != NONE).then_some(next)
     }
 
+    /// Adds a segment at the end of the list. It must be in no list.
     pub(super) fn push_last(&mut self, links: &mut [Links], number: SegmentNumber) {
         links[number as usize] = Links {
             prev: self.last,
@@ -68,6 +70,7 @@ impl SegmentList {
         self.len += 1;
     }
 
+    /// Adds a segment at the front of the list. It must be in no list.
     pub(super) fn push_first(&mut self, links: &mut [Links], number: SegmentNumber) {
         links[number as usize] = Links {
             prev: NONE,

@@ -374,12 +374,14 @@ mod tests {
         Store::new(config).unwrap().worker()
     }
 
+    /// Stores an item, which must succeed.
     fn put(worker: &mut Worker, key: &str, hash: KeyHash, value: &str) {
         let write = Write::plain(Mode::Set, Expiry::NEVER);
         let put = worker.put(key.as_bytes(), hash, value.as_bytes(), &write, NOW_S);
         assert!(put.is_ok());
     }
 
+    /// Returns a copy of the value of a key.
     fn read(worker: &mut Worker, key: &str, hash: KeyHash) -> Result<Vec<u8>, Miss> {
         let copy = |item: &Item<'_>| Some(item.value().collect::<Vec<_>>().concat());
         let read = worker.read(key.as_bytes(), hash, NOW_S, Read::default(), copy);

@@ -21,6 +21,7 @@ pub struct Walk {
 }
 
 #[derive(Debug)]
+/// How far a walk has come. The two kinds of walk keep it in different places.
 enum Position {
     /// The number of a complete walk. The index keeps the position of this walk.
     Index(WalkNumber),
@@ -74,6 +75,7 @@ impl Store {
 }
 
 impl Walk {
+    /// Returns the entries of the next bucket, or the end of the walk.
     fn next(&mut self, now_s: u32) -> Visited {
         let index = &self.store.index;
         match &mut self.position {
@@ -137,6 +139,8 @@ impl Worker {
         result
     }
 
+    /// Passes the item of an entry to `visit`, and deletes the item if `visit` says so. An expired
+    /// or flushed item is skipped, and unlinked if `reclaims` is true.
     fn visit_entry(
         &self,
         entry: Entry,

@@ -77,6 +77,7 @@ fn maintenance_skips_segments_that_writers_used_first() {
 /// the middle, the segment becomes available.
 #[test]
 fn a_segment_being_repopulated_is_usable_after_maintenance_is_dropped() {
+    // The memory limit in bytes.
     const LIMIT: u64 = 512 << 20;
     let mut worker = worker(LIMIT);
     let store = Arc::clone(worker.store());

@@ -56,6 +56,7 @@ mod tests {
     use std::fs;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    /// A value that fills a cache line.
     #[derive(Default)]
     #[repr(align(64))]
     struct Line(AtomicU64);

@@ -68,6 +68,7 @@ pub(crate) enum ClassCounter {
     EvictedIdle,
 }
 
+/// The number of counters of a size class.
 const CLASS_COUNTS: usize = ClassCounter::EvictedIdle as usize + 1;
 
 /// The counters of one size class: a cache line.
@@ -133,6 +134,7 @@ impl Counters {
         }
     }
 
+    /// Returns a counter of a size class.
     fn class_cell(&self, class: SizeClass, counter: ClassCounter) -> &AtomicU64 {
         &self.classes.0[class.index()].0[counter as usize]
     }

@@ -33,6 +33,7 @@ const LENS: [u32; CLASSES] = {
     lens
 };
 
+// Three of memcached's chunk sizes.
 const _: () = assert!(LENS[1] == 120 && LENS[5] == 304 && LENS[CLASSES - 2] == 394_840);
 
 /// For each length in units of 8 bytes, rounded up, the index of its class.
@@ -73,6 +74,7 @@ impl SizeClass {
         }
     }
 
+    /// The class of an item that is longer than those in the table.
     #[cold]
     fn of_long(len: usize) -> Self {
         let class = LENS.partition_point(|&most| (most as usize) < len);

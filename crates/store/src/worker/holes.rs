@@ -271,6 +271,7 @@ impl Worker {
 mod tests {
     use super::*;
 
+    /// Creates a hole whose location tells it from other holes.
     fn hole(number: u64, len: u32, part: Part) -> Hole {
         Hole {
             location: Location::new(number).unwrap(),
@@ -279,6 +280,7 @@ mod tests {
         }
     }
 
+    /// Pops a hole, and returns the number with which it was created.
     fn pop_number(ready: &mut ReadyHoles, len: u32, part: Part) -> Option<u64> {
         let (hole, next) = ready.pop(len, part)?;
         assert!(next.is_none_or(|next| next.location != hole.location));

@@ -16,6 +16,7 @@ fn worker_with_seed(hash_seed: u64) -> Worker {
     Store::new(config).unwrap().worker()
 }
 
+/// Begins an upload of 100 bytes.
 fn reserve(worker: &mut Worker, key: &[u8]) -> Upload {
     let request = Reserve {
         value_len: 100,
