@@ -29,7 +29,8 @@ pub struct Statistics {
     pub policy_changes: u64,
     /// Bytes of the values that pins refer to.
     pub bytes_pinned: u64,
-    /// Bytes of the segments that pins and unfinished uploads hold, so that they are not reused.
+    /// Bytes of the segments that pins and unfinished uploads hold, or have reserved the right to
+    /// hold. A held segment is not reused.
     pub bytes_held: u64,
     /// Size of a segment in bytes.
     pub segment_bytes: u64,

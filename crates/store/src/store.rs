@@ -158,7 +158,7 @@ impl Store {
         self.log.final_flush_count()
     }
 
-    /// Adds a set of counters for a new worker. Returns it with the number of workers created
+    /// Adds a set of counters for a new worker. Returns the set, and the number of workers created
     /// before.
     pub(crate) fn add_counters(&self) -> (Arc<Counters>, usize) {
         let counters = Arc::new(Counters::default());
@@ -294,7 +294,7 @@ impl Store {
     }
 
     /// Computes the statistics from sums over the workers and the open segments. The time that this
-    /// takes does not grow with the memory.
+    /// takes does not grow with the size of the memory.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let counter_sets = self.counter_sets();

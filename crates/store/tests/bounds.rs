@@ -41,14 +41,12 @@ fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published 
         .unwrap()
 }
 
-/// Stores this value, which must not be rejected.
 fn set_value(worker: &mut Worker, key: &[u8], value: &[u8]) {
     worker
         .put(key, worker.hash(key), value, &SET, NOW_S)
         .unwrap();
 }
 
-/// Whether a read in second `now_s` finds an item.
 fn has_item(worker: &mut Worker, key: &[u8], now_s: u32) -> bool {
     worker
         .read(key, worker.hash(key), now_s, Read::default(), |_| Some(()))
@@ -297,8 +295,8 @@ fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
             .unwrap()
     };
     let held = pin(&mut worker, b"large").unwrap();
-    // A second pin is counted as if it held other segments than the first pin. The values of both
-    // pins together are longer than an eighth of the memory.
+    // A second pin is counted as if it held other segments than the first pin. Then both pins
+    // together would hold more than an eighth.
     assert!(pin(&mut worker, b"large").is_none());
     worker.delete(b"large", worker.hash(b"large"), None, NOW_S);
     let value: Vec<u8> = held.value().flatten().copied().collect();
@@ -336,7 +334,6 @@ fn an_append_does_not_evict_the_item_it_appends_to() {
 
 #[test]
 fn memory_stays_bounded_while_the_index_grows() {
-    // The memory limit in bytes.
     const LIMIT: u64 = 2 << 20;
     let mut worker = worker(LIMIT);
     for number in 0..20_000_u32 {

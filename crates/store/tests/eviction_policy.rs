@@ -208,8 +208,8 @@ fn new_items_are_stored_when_every_old_item_was_requested() {
     }
 }
 
-/// Half of the requests are for popular items. The other half are for items each of which is
-/// requested eight times within two seconds and never again.
+/// Half of the requests are for popular items. Each item of the other half is requested eight times
+/// within two seconds and never again.
 #[test]
 fn items_requested_only_when_new_are_evicted_before_items_requested_later() {
     let mut client = Client::new(true);

@@ -94,8 +94,8 @@ fn a_pinned_hole_is_not_filled() {
     let hash = worker.hash(b"a");
     let pin = worker.read(b"a", hash, 1, Read::default(), |item| Some(item.pin()));
     let pin = pin.unwrap().flatten().unwrap();
-    // The first overwrite makes the pinned block a hole, and the others look for holes of its
-    // length.
+    // The first overwrite makes the pinned block a hole, and the other writes look for holes of the
+    // same length.
     for _ in 0..100 {
         for key in ["a", "b", "c"] {
             assert!(set(&mut worker, key, 1000, Expiry::NEVER, 1));

@@ -74,8 +74,8 @@ fn assert_complete(seen: &[u64], keys_max: u64) {
     );
 }
 
-/// The index grows to several times its size and shrinks again while the walk is on its way, so
-/// that entries move: a bucket is split or merged, or an entry makes room for another one.
+/// The index grows to several times its size and shrinks again during the walk, so that entries
+/// move: a bucket is split or merged, or an entry makes room for another one.
 #[test]
 fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
     // Number of other keys, which are stored and deleted during the walk.
@@ -96,7 +96,7 @@ fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
             for _ in 0..60 {
                 done += 1;
                 random = next_random(random);
-                // First more keys are stored than deleted, then the other way round.
+                // First more keys are stored than deleted, then more are deleted than stored.
                 let grows = done < 2 * PASSING;
                 let stores = (random >> 33) % 8 < if grows { 7 } else { 1 };
                 if stores && end < STAYING + PASSING {

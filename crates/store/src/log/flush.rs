@@ -4,13 +4,12 @@
 //! which it was opened, and its items are flushed as soon as the store's generation differs from
 //! it.
 //!
-//! A delayed flush is performed by the first worker that accesses an item, does maintenance or
-//! requests another flush in the second for which the delayed flush was requested, or later. The
-//! generation and the time of the delayed flush are in one atomic word, so that performing the
-//! flush is one step for all workers. With two words, a worker could clear the due time and be
-//! preempted before it counts the flush. Other workers would meanwhile see neither the delayed
-//! flush nor the new generation. They would return flushed items, and store items that the late
-//! flush then invalidates.
+//! Once the second of a delayed flush has come, the first worker that accesses an item, does
+//! maintenance or requests another flush performs the delayed flush. The generation and the time of
+//! the delayed flush are in one atomic word, so that performing the flush is one step for all
+//! workers. With two words, a worker could clear the due time and be preempted before it counts the
+//! flush. Other workers would meanwhile see neither the delayed flush nor the new generation. They
+//! would return flushed items, and store items that the late flush then invalidates.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,8 +23,8 @@ const NO_FLUSH: u32 = u32::MAX;
 /// The word guards no other memory, so all accesses are `Relaxed`. A load may return an old word.
 /// If a flush is due according to an old word, the compare-exchange in [`Flushes::perform`] fails
 /// and returns the newest word, so no flush is counted twice. A worker that has seen a request for
-/// a flush does not miss the flush either: until the word that counts the flush, each newer word
-/// says that the flush is due.
+/// a flush does not miss the flush either: each word from the request on says that the flush is
+/// due, until a word counts it.
 #[derive(Debug)]
 pub(super) struct Flushes(AtomicU64);
 
@@ -73,9 +72,9 @@ impl Flushes {
         }
     }
 
-    /// Flushes in second `at_s`, or immediately if it is not in the future. Replaces a delayed
-    /// flush that is still in the future. If the delayed flush is due already, it is performed: the
-    /// count increases by one, also if this flush is immediate.
+    /// Flushes in second `at_s`, or immediately if `at_s` is not in the future. Replaces a delayed
+    /// flush that is still in the future. A delayed flush that is due already is performed. If this
+    /// flush is immediate too, the count nevertheless increases only by one.
     pub(super) fn flush(&self, at_s: u32, now_s: u32) {
         let flush = |current| {
             let is_delayed = at_s > now_s;

@@ -52,7 +52,7 @@ impl Log {
         self.reclaim_retired(&mut lists);
     }
 
-    /// Returns the next never populated segment, if it will soon be used for the first time. The
+    /// Returns the next segment that was never used or populated, if it will soon be used. The
     /// caller then calls [`Heap::populate`](crate::heap::Heap::populate), without a lock. The
     /// segment is not taken, so a worker may open it before it is populated.
     pub(crate) fn next_fresh(&self) -> Option<SegmentNumber> {

@@ -1,5 +1,5 @@
-//! Selects the *victim*, the next segment to evacuate. A *sparse* segment is one of whose occupied
-//! bytes few are live.
+//! Selects the *victim*, the next segment to evacuate. In a *sparse* segment, few of the occupied
+//! bytes are live.
 
 use super::{Log, NONE, SegmentLists};
 use crate::eviction_policy::{Part, next_part};

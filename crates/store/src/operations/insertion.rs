@@ -215,9 +215,9 @@ impl Worker {
             pieces.for_each(|piece| self.add_live(&piece));
         }
         let is_linked = self.replace_or_link_new(writer, present, new_block, metadata, now_s);
-        // Remove the copy in the tier only now that the new item is visible. Otherwise a reader
-        // could find neither of them. A reader that has found the copy looks for an item in memory
-        // again.
+        // The copy in the tier is removed after the new item has become visible. In the other
+        // order, a reader could find neither an item nor a copy. A reader that has found the copy
+        // looks for an item in memory again.
         if self.restoring.is_none() {
             self.remove_from_tier(writer, now_s);
         }

@@ -26,7 +26,7 @@ pub struct Reserve {
     /// The client flags: 32 bits that the store does not interpret.
     pub flags: u32,
     /// The expected expiry. It selects the segment, because items of similar expiry are stored
-    /// together. The expiry of the item is that of the [`Write`](crate::Write).
+    /// together. The item itself gets the expiry of the [`Write`](crate::Write).
     pub expiry: Expiry,
     /// The caller has all bytes of the value already. If false, the upload has to wait for a client
     /// to send them. Then its segments count as held until the upload is published or dropped. The
