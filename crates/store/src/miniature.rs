@@ -1,9 +1,9 @@
 //! Selects the eviction policy by miniature simulation (Waldspurger et al., *Cache modeling and
 //! optimization using miniature simulations*, ATC 2017).
 //!
-//! One key in N, selected by its hash, is *watched*; N is at least 8, and greater the more items
-//! the store has. The requests of watched keys are repeated on four miniature caches, one for each
-//! policy. A miniature stores hashes, lengths and expiries of items, but no values, and it
+//! One key in N, selected by its hash, is *watched*; N is at least 8, and grows with the number of
+//! items in the store. The requests of watched keys are repeated on four miniature caches, one for
+//! each policy. A miniature stores hashes, lengths and expiries of items, but no values, and it
 //! simulates 1/N of the store's memory. It serves 1/N of the keys with 1/N of the memory, so its
 //! hit ratio estimates the hit ratio that the whole store would have under the same policy. Each
 //! policy has a score, which is the recent hit ratio of its miniature, and the store uses the

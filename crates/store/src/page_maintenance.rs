@@ -66,7 +66,7 @@ impl PageMaintenance {
         let log = &self.store.log;
         let is_repopulating = self.current.as_ref().is_some_and(|it| it.was_discarded);
         if !is_repopulating && let Some(number) = log.next_to_discard() {
-            // With huge pages, the first touch of any byte would make a whole huge page resident,
+            // With huge pages, the first access to any byte would make a whole huge page resident,
             // including discarded memory around that byte.
             self.store.disable_huge_pages();
             // If discarding fails, the segment keeps its pages. It can be used again nevertheless.
@@ -132,7 +132,7 @@ impl Store {
 impl Drop for PageMaintenance {
     fn drop(&mut self) {
         // The segment can be used although it is populated only in part. The remaining pages become
-        // resident on their first touch.
+        // resident on their first access.
         if let Some(current) = self.current.take() {
             self.finish(&current);
         }

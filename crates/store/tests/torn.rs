@@ -4,7 +4,7 @@
 //! Two threads use a store that is far too small for their items, while a third runs page
 //! maintenance and changes the memory limit. Every value begins with its key, its length and a
 //! checksum. Values are checked when they are read, and pinned values again much later. The test
-//! takes as many seconds as the variable `CURTAIL_TORN_SECONDS` says, by default two.
+//! takes two seconds, or as many as the environment variable `CURTAIL_TORN_SECONDS` says.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 

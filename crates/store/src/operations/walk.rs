@@ -1,10 +1,10 @@
 //! A walk visits every item in bounded steps, while other workers read and write.
 //!
-//! A complete walk visits every item that is in memory from its beginning to its end at least once
-//! (`index/walk.rs`), even if the item is overwritten or copied by evacuation meanwhile. An item
-//! that is stored or removed meanwhile may be visited or not. An item that has moved in the index
-//! may be visited twice. Every visited item was in memory at some time during the walk. Items that
-//! are only in the tier are not visited.
+//! A complete walk visits every item that stays in memory from the beginning to the end of the walk
+//! at least once (`index/walk.rs`), even if the item is overwritten or copied by evacuation
+//! meanwhile. An item that is stored or removed meanwhile may be visited or not. An item that has
+//! moved in the index may be visited twice. Every visited item was in memory at some time during
+//! the walk. Items that are only in the tier are not visited.
 
 use crate::index::walk::{BucketEntries, Visited};
 use crate::index::{Entry, WalkNumber};
@@ -102,8 +102,8 @@ impl Drop for Walk {
 }
 
 impl Worker {
-    /// Visits the items of the next `BUCKETS` buckets of the index, each of which has at most
-    /// eight. Passes each item with its key to `visit`, after all locks are released.
+    /// Visits the items of the next `BUCKETS` buckets of the index. A bucket has at most eight
+    /// items. Passes each item with its key to `visit`, after all locks are released.
     ///
     /// Expired and flushed items are not visited. If `reclaims` is true, they are unlinked.
     pub fn walk<const BUCKETS: usize>(

@@ -23,7 +23,7 @@ pub struct HotKey {
     /// The maximum by which the sketch may overestimate `reads`. The sampling error is not
     /// included.
     pub overestimate: u64,
-    /// Number of recent reads in a second.
+    /// Number of recent reads per second.
     pub reads_per_s: u64,
 }
 

@@ -17,8 +17,8 @@ impl Worker {
     ///
     /// A counter of zero is incremented on every access, even in the same second. Evacuation lowers
     /// the counter when it moves an item, often to zero. If all memory is evacuated within a
-    /// second, the item's next evacuation follows in the same second. It would evict a requested
-    /// item whose counter were still zero.
+    /// second, the item's next evacuation follows in the same second. It would evict the item,
+    /// although the item is requested, if the counter were still zero.
     #[inline]
     pub(crate) fn record_access(
         &self,

@@ -1,5 +1,6 @@
-//! What a worker counts when an item is linked (the index refers to it from now on) or unlinked:
-//! live bytes, which are the bytes of linked blocks, items and events.
+//! What a worker counts when an item is linked or unlinked. Linking a block makes the index refer
+//! to it. The worker counts live bytes (the bytes of linked blocks), items, and events such as
+//! evictions.
 
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
