@@ -1,9 +1,12 @@
 //! Counters of connections and of their traffic.
 //!
-//! [`ConnectionCounts`] is one set of counters for the whole process. These change rarely, for
-//! example when a connection opens or closes. Counters that change in every burst (a *burst* is the
-//! set of connections that a worker answers after one wait) are per worker (`WorkerCounts`), so
-//! that workers do not write the same cache line.
+//! [`ConnectionCounts`] is one set of counters for the whole process. Most of its counters change
+//! rarely, for example when a connection opens or closes. Other counters change in every burst (a
+//! *burst* is the set of connections that a worker answers after one wait for events). Each worker
+//! has its own set of those (`WorkerCounts`), so that workers do not write the same cache line.
+//!
+//! In the runtimes with a task (a thread or a fibre) per connection, each worker context (the state
+//! that a task borrows to answer requests) has the counters of a worker.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::acceptor::Exhausted;
 use crate::frame_counts::{FrameCount, FrameCounts};
 
-/// The counters of connections of the process, and a list with the counters of each worker.
-/// [`ConnectionSnapshot`] describes most fields.
+/// The counters of the process's connections, and the counters of each worker. A field without a
+/// comment is described at the field of [`ConnectionSnapshot`] that has the same name.
 #[derive(Debug)]
 pub struct ConnectionCounts {
     max: u64,
@@ -27,30 +30,40 @@ pub struct ConnectionCounts {
     slow_closed: AtomicU64,
     idle_closed: AtomicU64,
     buffered_closed: AtomicU64,
-    /// Bytes of input and output that all tasks together keep between bursts, in the runtimes with
-    /// a task (a thread or a fibre) per connection. In the other runtimes each worker has such a
-    /// counter of its own.
+    /// The bytes of input and output that all tasks together keep between bursts, in the runtimes
+    /// with a task per connection. In the other runtimes, [`WorkerCounts::buffered`] has these
+    /// bytes for each worker, and this field is 0.
     buffered: AtomicU64,
     panics: AtomicU64,
     restarts: AtomicU64,
-    /// The last second in which a connection waited for memory. 0 until a connection does.
+    /// The last second (by [`second`](crate::setup::second)) in which a connection waited for
+    /// memory of the service. 0 if no connection has waited yet.
     memory_requested_s: AtomicU32,
+    /// The counters of each worker. A worker changes its counters without this lock.
     workers: Mutex<Vec<Arc<WorkerCounts>>>,
 }
 
-/// The number of counters in a histogram of burst sizes. The counters are for bursts of 1
-/// connection, 2 connections, 3 to 4, 5 to 8, and so on. The last counter has no upper limit.
+/// The number of counters in a histogram of burst sizes (numbers of connections). The first
+/// counters are for bursts of 1 connection, of 2, of 3 to 4, and of 5 to 8 connections. The last
+/// counter is for all bursts that are larger than those of the counter before it.
 pub const BURST_SIZES: usize = 11;
 
-/// The counters of one worker: its traffic, a histogram of its burst sizes, and the bytes that its
-/// connections keep between bursts. Only that worker writes them.
+/// The counters of one worker. Only the thread that runs the worker, or that currently uses the
+/// worker context, writes them.
+///
+/// The alignment is two cache lines of 64 bytes, because CPUs may prefetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct WorkerCounts {
     traffic: [AtomicU64; Traffic::ALL.len()],
+    /// The histogram of burst sizes ([`BURST_SIZES`]).
     sizes: [AtomicU64; BURST_SIZES],
+    /// The sum of the sizes of all bursts.
     connections: AtomicU64,
+    /// The bytes of input and output that the worker's connections keep between bursts.
     buffered: AtomicU64,
+    /// The counters of the worker's network device, in the runtime `bypass` (a TCP/IP stack in this
+    /// process). 0 in the other runtimes.
     frames: [AtomicU64; FrameCount::ALL.len()],
 }
 
@@ -62,11 +75,12 @@ pub enum Traffic {
     BytesRead,
     /// Bytes sent.
     BytesWritten,
-    /// Turns that ended before all received requests were answered, because a turn answers a
-    /// bounded number of requests. The connection was then queued for another turn.
+    /// Turns that ended before all received requests were answered. (In a *turn*, a worker answers
+    /// requests of one connection. The number of these requests and their output are bounded.) The
+    /// connection gets another turn.
     Yields,
-    /// Requests deferred because the memory that they needed was held by other connections or not
-    /// reclaimed yet.
+    /// Waits of a connection for memory of the service, because other connections held the memory
+    /// or because it was not reclaimed yet. A wait with several retries counts once.
     MemoryWaits,
 }
 
@@ -95,13 +109,13 @@ impl Traffic {
 pub type TrafficCounts = [u64; Traffic::ALL.len()];
 
 /// A histogram of the burst sizes of all workers together. The size of a burst is its number of
-/// connections.
+/// connections. With `fibres`, a burst is the set of fibres that one poll of the kernel has made
+/// ready. With `threads`, bursts are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BurstCounts {
-    /// The number of bursts of 1 connection, 2 connections, 3 to 4, 5 to 8, and so on. The last
-    /// number is for all larger bursts.
+    /// The number of bursts in each interval of sizes ([`BURST_SIZES`]).
     pub sizes: [u64; BURST_SIZES],
-    /// Sum of the sizes of all bursts.
+    /// The sum of the sizes of all bursts.
     pub connections: u64,
 }
 
@@ -111,14 +125,14 @@ impl WorkerCounts {
         self.buffered.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sets what a worker of `bypass` has counted at its device.
+    /// Sets the counters of the worker's network device, in the runtime `bypass`.
     pub(crate) fn set_frames(&self, counts: FrameCounts) {
         for (count, value) in self.frames.iter().zip(counts) {
             count.store(value, Ordering::Relaxed);
         }
     }
 
-    /// Adds `by` to one quantity of the traffic.
+    /// Adds `by` to the counter of this quantity.
     #[inline]
     pub(crate) fn add(&self, traffic: Traffic, by: u64) {
         add(&self.traffic[traffic as usize], by);
@@ -127,7 +141,8 @@ impl WorkerCounts {
     /// Counts a burst of this many connections. Does nothing if the number is zero.
     pub(crate) fn count_burst(&self, connections: usize) {
         if let Some(one_less) = connections.checked_sub(1) {
-            // The bit length of `connections - 1`: 0 for 1, 1 for 2, 2 for 3 and 4, 3 for 5 to 8.
+            // The bit length of `connections - 1` is the index of the interval: 0 for 1
+            // connection, 1 for 2, 2 for 3 and 4, 3 for 5 to 8.
             let bit_len = (usize::BITS - one_less.leading_zeros()) as usize;
             add(&self.sizes[bit_len.min(BURST_SIZES - 1)], 1);
             add(&self.connections, connections as u64);
@@ -135,52 +150,60 @@ impl WorkerCounts {
     }
 }
 
-/// Adds `by` to a counter that only the calling thread writes. A load and a store suffice, because
-/// no other thread changes the counter between them.
-fn add(cell: &AtomicU64, by: u64) {
-    cell.store(
-        cell.load(Ordering::Relaxed).wrapping_add(by),
+/// Adds `by` to a counter that no other thread writes during this call. So a load and a store
+/// suffice, which are cheaper than an atomic addition.
+fn add(counter: &AtomicU64, by: u64) {
+    counter.store(
+        counter.load(Ordering::Relaxed).wrapping_add(by),
         Ordering::Relaxed,
     );
 }
 
-/// The values of [`ConnectionCounts`] at one moment.
+/// The values of [`ConnectionCounts`], each read at a slightly different moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionSnapshot {
-    /// Limit of open connections.
+    /// The maximum number of open connections.
     pub max: u64,
-    /// Open connections.
+    /// The number of open connections.
     pub current: u64,
-    /// Connections accepted since the start.
+    /// The number of connections accepted since the start of the server, without those that were
+    /// above the maximum of open connections.
     pub total: u64,
-    /// Connections rejected at the limit of open connections, or because the runtime could not take
-    /// them (a full inbox, no thread or stack).
+    /// The number of connections rejected because they were above the maximum of open connections,
+    /// or because the runtime could not serve them. For example, the worker's inbox was full, or no
+    /// thread or stack was available.
     pub rejected: u64,
-    /// False while the acceptor pauses because descriptors, threads or stacks are exhausted.
+    /// False while the acceptor (the thread that accepts connections) pauses, because descriptors,
+    /// threads or stacks are exhausted.
     pub is_accepting: bool,
-    /// How often the acceptor paused because descriptors were exhausted.
+    /// How often the acceptor paused because descriptors of files and sockets, or the kernel's
+    /// memory for sockets, were exhausted.
     pub file_pauses: u64,
-    /// How often the acceptor paused because threads or stacks were exhausted, in runtimes with a
-    /// task per connection.
+    /// How often the acceptor paused because no further task could be started, in runtimes with a
+    /// task per connection. Threads, stacks or the permitted number of tasks were exhausted.
     pub task_pauses: u64,
     /// Total duration of the acceptor's pauses, in nanoseconds.
     pub paused_ns: u64,
-    /// Connections closed because they held memory that others needed and had been inactive for
-    /// more than a second.
+    /// The number of connections closed because they held memory of the service for which other
+    /// connections waited, and because their peers had been inactive for more than a second.
     pub slow_closed: u64,
-    /// Connections closed because their peers were silent for longer than
+    /// The number of connections closed because their peers were silent for longer than
     /// [`Setup::idle_s`](crate::Setup::idle_s).
     pub idle_closed: u64,
-    /// Bytes of input and output that connections keep between bursts.
+    /// The bytes of input and output that connections keep between bursts.
     pub buffered: u64,
     /// The upper bound of `buffered`, in bytes ([`buffered_max`](crate::buffered_max)).
     pub buffered_max: u64,
-    /// Connections closed because `buffered` exceeded its bound.
+    /// The number of connections closed because `buffered`, or the part of it that belongs to one
+    /// worker, exceeded its bound.
     pub buffered_closed: u64,
-    /// Connections closed because of a panic in their session or worker.
+    /// The number of connections closed because of a panic in their session (the service's state of
+    /// the connection), transform, task or worker, or because the loop of their worker failed.
     pub panics: u64,
-    /// How often the loop of a worker failed. The worker then closed all its connections and
-    /// started a new loop.
+    /// How often the loop of a worker failed, by a panic or by an error of its wait for events. The
+    /// worker then closed all its connections and started a new loop. In runtimes with a task per
+    /// connection: how often the supervisor of the tasks panicked. It then continued, and closed
+    /// no connection.
     pub restarts: u64,
 }
 
@@ -193,8 +216,8 @@ impl ConnectionSnapshot {
 }
 
 impl ConnectionCounts {
-    /// Creates counters that are all zero, for at most `max` open connections, which together keep
-    /// at most `buffered_max` bytes between bursts.
+    /// Creates counters that are all zero. At most `max` connections may be open, and together they
+    /// may keep at most `buffered_max` bytes between bursts.
     #[must_use]
     pub fn new(max: u64, buffered_max: u64) -> Self {
         let zero = || AtomicU64::new(0);
@@ -251,23 +274,25 @@ impl ConnectionCounts {
     /// Returns the burst sizes of all workers together.
     #[must_use]
     pub fn bursts(&self) -> BurstCounts {
-        let mut sum = BurstCounts::default();
+        let mut bursts = BurstCounts::default();
         for counts in &*self.workers() {
-            for (sum, count) in sum.sizes.iter_mut().zip(&counts.sizes) {
+            for (sum, count) in bursts.sizes.iter_mut().zip(&counts.sizes) {
                 *sum += count.load(Ordering::Relaxed);
             }
-            sum.connections += counts.connections.load(Ordering::Relaxed);
+            bursts.connections += counts.connections.load(Ordering::Relaxed);
         }
-        sum
+        bursts
     }
 
-    /// Returns the sums of what the workers of `bypass` have counted at their devices.
+    /// Returns the counters of the network devices of all workers together, in the runtime
+    /// `bypass`. All are zero in the other runtimes.
     #[must_use]
     pub fn frames(&self) -> FrameCounts {
         self.sums(|counts| &counts.frames)
     }
 
-    /// Returns, for each of the counters that `counters` selects, the sum over all workers.
+    /// Returns sums over all workers. `counters` selects the counters of a worker to add; the
+    /// result has one sum for each selected counter.
     fn sums<const N: usize>(
         &self,
         counters: impl Fn(&WorkerCounts) -> &[AtomicU64; N],
@@ -309,14 +334,15 @@ impl ConnectionCounts {
         admitted
     }
 
-    /// Counts an open connection as closed, and as rejected.
+    /// Counts a connection as closed and as rejected. Used for a connection that was
+    /// [admitted](Self::admit), but that the runtime cannot serve.
     pub(crate) fn reject(&self) {
         self.count_closed();
         self.count_rejected();
     }
 
-    /// Counts a connection as rejected, and leaves it counted as open. Used for a connection that
-    /// already has a task: the end of the task counts it as closed.
+    /// Counts a connection as rejected, but does not count it as closed. Used for a connection that
+    /// already has a task: when the task ends, it counts the connection as closed.
     pub(crate) fn count_rejected(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
@@ -326,7 +352,8 @@ impl ConnectionCounts {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts the start of a pause of the acceptor, by the resource that is exhausted.
+    /// Records that the acceptor begins a pause. Counts the pause for the resource that is
+    /// exhausted.
     pub(crate) fn pause_accepting(&self, exhausted: Exhausted) {
         self.is_accepting.store(false, Ordering::Relaxed);
         let pauses = match exhausted {
@@ -336,20 +363,22 @@ impl ConnectionCounts {
         pauses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the end of a pause of the acceptor, which lasted `paused_ns`.
+    /// Records that the acceptor has ended a pause of `paused_ns` nanoseconds.
     pub(crate) fn resume_accepting(&self, paused_ns: u64) {
         self.is_accepting.store(true, Ordering::Relaxed);
         self.paused_ns.fetch_add(paused_ns, Ordering::Relaxed);
     }
 
-    /// Records that a connection waits for memory in second `now_s`. Returns true to the first
-    /// caller in that second. This caller has to wake every worker, so that each closes its
-    /// connections that hold memory and are inactive.
+    /// Records that a connection waits for memory of the service in second `now_s`. Returns true to
+    /// the first caller in that second. This caller has to wake every worker (in runtimes with a
+    /// task per connection: the supervisor). A woken worker closes its connections that hold such
+    /// memory and have inactive peers.
     pub(crate) fn request_memory(&self, now_s: u32) -> bool {
         self.memory_requested_s.fetch_max(now_s, Ordering::Relaxed) < now_s
     }
 
-    /// Returns whether a connection waited for memory in second `now_s` or in the second before.
+    /// Returns whether a connection waited for memory of the service in second `now_s` or in the
+    /// second before.
     pub(crate) fn is_memory_requested(&self, now_s: u32) -> bool {
         let requested_s = self.memory_requested_s.load(Ordering::Relaxed);
         requested_s > 0 && requested_s + 1 >= now_s
@@ -363,9 +392,9 @@ impl ConnectionCounts {
     /// Returns the bytes that all connections keep between bursts.
     fn buffered(&self) -> u64 {
         let workers = self.workers();
-        let of_workers = workers.iter().map(|counts| &counts.buffered);
-        let all = of_workers.chain([&self.buffered]);
-        all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+        let worker_counters = workers.iter().map(|counts| &counts.buffered);
+        let counters = worker_counters.chain([&self.buffered]);
+        counters.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
 
     /// Sets the bytes that all tasks together keep between bursts, in runtimes with a task per
@@ -374,24 +403,25 @@ impl ConnectionCounts {
         self.buffered.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a connection that is closed because the bytes that connections keep exceeded their
-    /// bound ([`buffered_max`](crate::buffered_max)).
+    /// Counts a connection that is closed because the bytes that connections keep between bursts
+    /// exceeded their bound ([`buffered_max`](crate::buffered_max)).
     pub(crate) fn count_closed_by_bound(&self) {
         self.buffered_closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts connections that are closed because of a panic.
+    /// Counts `connections` connections that are closed because of a panic or a failed loop.
     pub(crate) fn count_panics(&self, connections: u64) {
         self.panics.fetch_add(connections, Ordering::Relaxed);
     }
 
-    /// Counts a failure of a worker's loop, which then restarts.
+    /// Counts a failure of a worker's loop or of the supervisor. The caller then continues with a
+    /// new loop, or with the next step of the supervisor ([`ConnectionSnapshot::restarts`]).
     pub(crate) fn count_restart(&self) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that is closed because it holds memory that others need and its peer has
-    /// been inactive for more than a second.
+    /// Counts a connection that is closed because it holds memory for which other connections wait,
+    /// and because its peer has been inactive for more than a second.
     pub(crate) fn count_closed_slow(&self) {
         self.slow_closed.fetch_add(1, Ordering::Relaxed);
     }
@@ -406,7 +436,7 @@ impl ConnectionCounts {
 mod tests {
     use super::*;
 
-    /// Counters whose limits do not matter.
+    /// Returns counters for a test in which the limits do not matter.
     fn any_counts() -> ConnectionCounts {
         let (max, buffered_max) = (1, 0);
         ConnectionCounts::new(max, buffered_max)
@@ -426,23 +456,26 @@ mod tests {
     #[test]
     fn burst_sizes_are_counted_in_intervals_that_end_at_powers_of_two() {
         let counts = any_counts();
-        let bursts = counts.register_worker();
+        let worker = counts.register_worker();
         for size in [0, 1, 2, 3, 4, 5, 8, 9, 512, 513, 1 << 20] {
-            bursts.count_burst(size);
+            worker.count_burst(size);
         }
-        let snapshot = counts.bursts();
-        assert_eq!(snapshot.sizes, [1, 1, 2, 2, 1, 0, 0, 0, 0, 1, 2]);
+        let bursts = counts.bursts();
+        // The intervals of the counters end at 1, 2, 4, 8, 16, 32, 64, 128, 256 and 512. The last
+        // counter is for larger sizes.
+        assert_eq!(bursts.sizes, [1, 1, 2, 2, 1, 0, 0, 0, 0, 1, 2]);
         // 32 is the sum of the sizes up to 9.
-        assert_eq!(snapshot.connections, 32 + 512 + 513 + (1 << 20));
+        assert_eq!(bursts.connections, 32 + 512 + 513 + (1 << 20));
     }
 
     #[test]
-    fn connection_above_the_limit_is_rejected_until_another_closes() {
+    fn connection_above_the_limit_is_rejected_until_another_is_rejected_or_closes() {
         let (max, buffered_max) = (2, 0);
         let counts = ConnectionCounts::new(max, buffered_max);
         assert!(counts.admit());
         assert!(counts.admit());
         assert!(!counts.admit());
+        // Of the two admitted connections, the runtime cannot serve one.
         counts.reject();
         let snapshot = counts.snapshot();
         assert_eq!(

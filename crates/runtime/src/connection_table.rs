@@ -1,5 +1,6 @@
 //! The connections of a worker, indexed by slot. A slot is reused after its connection has been
-//! closed; the *generation* of a connection distinguishes it from earlier ones in its slot.
+//! closed. So each connection has a number, its *generation*, which distinguishes it from the
+//! earlier connections in the same slot.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,12 +12,13 @@ use crate::connection_counts::ConnectionCounts;
 /// Index of a connection in its worker's table.
 pub(crate) type Slot = usize;
 
-/// The connections of a worker.
+/// The connections of a worker. `S` is the service's state in the worker. `I` is the transport of a
+/// connection, with the state that the runtime keeps for it.
 pub(crate) struct ConnectionTable<S: Worker, I> {
     connections: Vec<Option<Box<Connection<S, I>>>>,
     /// The slots without a connection.
     free: Vec<Slot>,
-    /// The generation that the next connection gets. Wraps to 0 after 2³² connections.
+    /// The generation of the next connection. Wraps to 0 after 2³² connections.
     generation: u32,
 }
 
@@ -37,7 +39,8 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         self.connections.get_mut(slot)?.as_deref_mut()
     }
 
-    /// Returns the connection with this identity, or `None` if it has been closed.
+    /// Returns the connection with the slot and the generation of `id`, or `None` if it has been
+    /// closed.
     pub(crate) fn find(&mut self, id: ConnectionId) -> Option<&mut Connection<S, I>> {
         self.get_mut(id.slot as Slot)
             .filter(|connection| connection.generation == id.generation)
@@ -56,7 +59,7 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         self.connections.len() - 1
     }
 
-    /// Drops the connection in a slot, which closes its socket. Frees the slot, and counts the
+    /// Drops the connection in a slot, which closes its transport. Frees the slot, and counts the
     /// connection as closed. Does nothing if the slot is free.
     pub(crate) fn close(&mut self, slot: Slot, counts: &ConnectionCounts) {
         let connection = self.connections.get_mut(slot).and_then(Option::take);
@@ -67,12 +70,14 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         }
     }
 
-    /// Drops all connections and counts them as closed. Used after a panic that may have left any
-    /// connection inconsistent. Returns the number of connections.
+    /// Drops all connections, counts them as closed, and returns their number. Used when the
+    /// worker's loop has failed: by a panic, which may have left any connection inconsistent, or by
+    /// an error of its wait for events.
     pub(crate) fn close_all(self, counts: &ConnectionCounts) -> u64 {
         let mut count = 0;
         for connection in self.connections.into_iter().flatten() {
-            // If dropping one connection panics, the others are still dropped and counted.
+            // If dropping one connection panics, the next connections are still dropped and
+            // counted.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(connection)));
             counts.count_closed();
             count += 1;
@@ -80,7 +85,7 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         count
     }
 
-    /// Returns all slots, used and free.
+    /// Returns the range of all slots, including free slots.
     pub(crate) fn slots(&self) -> std::ops::Range<Slot> {
         0..self.connections.len()
     }

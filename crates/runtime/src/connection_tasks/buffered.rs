@@ -1,7 +1,8 @@
-//! The bound on the memory that tasks keep while they sleep (`crate::buffered`). A task is the
-//! thread or fibre of a connection. All tasks share one sum behind a lock. Most tasks never change
-//! the sum: only a task that keeps a long incomplete line, or output that its peer does not read,
-//! has bytes to add.
+//! How tasks (the threads or fibres of connections) observe the bound of `crate::buffered`: the
+//! bound on the bytes of input and output that all connections together keep while their tasks
+//! sleep. The tasks share one sum of these bytes, behind a lock. A connection that keeps only a few
+//! bytes counts as 0 in the sum. So most tasks never change the sum, except those that keep a long
+//! incomplete line, or output that the peer does not read.
 
 use std::cmp::Reverse;
 use std::sync::PoisonError;
@@ -14,19 +15,26 @@ use crate::setup::second;
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
     /// Records that the task of `peer` is about to sleep and keeps `bytes` bytes. If the sum then
-    /// exceeds the bound, closes connections. Returns false if the task's own connection is closed.
+    /// exceeds the bound, closes connections.
+    ///
+    /// Returns false if the connection of this task has been closed, but checks this only if the
+    /// counted bytes have changed. Then the task must end.
     pub(super) fn count_buffered(&self, peer: &Peer, bytes: usize) -> bool {
+        // 0 if `bytes` is too small to count towards the bound.
         let bytes = counted(bytes);
         bytes == peer.buffered() || self.update_sum(peer, bytes)
     }
 
     /// Changes the sum by the difference between `bytes` and the bytes counted for `peer` so far.
-    /// Continues as [`count_buffered`](Self::count_buffered) says.
+    /// If the sum then exceeds the bound, closes connections. Returns false if the connection of
+    /// `peer` has been closed.
     #[cold]
     fn update_sum(&self, peer: &Peer, bytes: u64) -> bool {
         let counts = &self.setup.counts;
-        // No code panics while the sum is inconsistent.
+        // A poisoned lock can be used: the code below does not panic between its changes of the sum
+        // and of the bytes counted for peers.
         let mut sum = self.buffered.lock().unwrap_or_else(PoisonError::into_inner);
+        // The bytes of a closed connection were subtracted from the sum. Do not add them again.
         if bytes > 0 && peer.is_shut() {
             return false;
         }
@@ -34,11 +42,13 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         let mut to_close = Vec::new();
         if *sum > counts.buffered_max() {
             let now_s = second(monotonic_ns());
-            to_close = self.peers.peers(|peer| peer.buffered() > 0);
+            to_close = self.peers.select(|peer| peer.buffered() > 0);
+            // Close inactive peers first, and within each group those with the most bytes.
             to_close.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
             let mut count = 0;
             while *sum > low_water_mark(counts.buffered_max()) && count < to_close.len() {
-                // Its memory is no longer counted: `shut` below wakes the task, which then ends.
+                // These bytes no longer count, because the task soon frees them: `shut` below makes
+                // the task end.
                 *sum -= to_close[count].set_buffered(0);
                 count += 1;
             }

@@ -1,7 +1,7 @@
 //! The list of all connected peers, each with its task (the thread or fibre that serves it). The
-//! supervisor thread uses this list to find the tasks that have to end. A task may sleep in a
-//! system call on its socket, so the supervisor wakes the task by shutting down one or both
-//! directions of that socket.
+//! supervisor thread and the tasks search this list for connections that have to be closed. The
+//! task of such a connection may sleep in a system call on its socket. Shutting down the socket
+//! wakes the task. Only the receiving direction is shut down if the task may still send replies.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,31 +13,34 @@ use crate::connection::{Overdue, is_silent};
 use crate::connection_table::Slot;
 use crate::setup::second;
 
-/// A connected peer, shared by its task and the supervisor.
+/// A connected peer: its socket, and what its task publishes for the supervisor and other tasks.
 ///
 /// The task writes `is_idle`, `holds_memory`, `active_s`, `waits_elsewhere` and
-/// `input_deadline_ns`, and the supervisor reads them. The supervisor, or any task that closes the
-/// connection, sets `is_shut`. All accesses are relaxed: the readers check repeatedly, so they may
-/// see a change late.
+/// `input_deadline_ns`. The supervisor also clears `input_deadline_ns`. `is_shut` is set by the
+/// supervisor, or by any task that closes the connection. All accesses are relaxed: the threads
+/// that read these fields do so repeatedly, so they may see a change late.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) stream: Stream,
-    /// The task waits for input. Its last replies may still be in flight.
+    /// True while the task waits for the first bytes of a request, or discards input before it
+    /// ends. Replies to earlier requests may still be sent meanwhile.
     is_idle: AtomicBool,
-    /// The task holds memory of the service for which other connections may wait.
+    /// True while the task holds memory of the service, for which other connections may wait. False
+    /// while `waits_elsewhere` is true, because the peer is then not the cause of the delay.
     holds_memory: AtomicBool,
-    /// The second in which a byte was last received or sent.
+    /// The second (by [`second`]) in which a byte was last received or sent, or in which the task
+    /// last ended a wait for something other than the peer.
     active_s: AtomicU32,
-    /// The task waits for something other than its peer: for memory, or for the result of a ticket
-    /// (a result that another thread produces).
+    /// True while the task waits for something other than its peer: for memory, or for the result
+    /// of a ticket (a result that another thread produces).
     waits_elsewhere: AtomicBool,
-    /// When the input that has begun has to be complete, in nanoseconds. `u64::MAX` if there is no
-    /// such time.
+    /// The time, in nanoseconds of the monotonic clock, by which the rest of a begun request has to
+    /// arrive. `u64::MAX` if there is no such time.
     input_deadline_ns: AtomicU64,
-    /// Both directions of the socket have been shut down, so the task has to end.
+    /// True once both directions of the socket are shut down. The task then has to end.
     is_shut: AtomicBool,
-    /// The bytes that are counted for the task in the sum of `connection_tasks/buffered.rs`.
-    /// Changes only under the lock of that sum.
+    /// The bytes that the sum in `connection_tasks/buffered.rs` contains for this task. Changes
+    /// only under the lock of that sum.
     buffered: AtomicU64,
 }
 
@@ -59,6 +62,7 @@ impl Peer {
         self.is_idle.store(is_idle, Ordering::Relaxed);
     }
 
+    /// Sets whether the task holds memory of the service.
     pub(crate) fn set_holding(&self, holds_memory: bool) {
         self.holds_memory.store(holds_memory, Ordering::Relaxed);
     }
@@ -71,14 +75,15 @@ impl Peer {
         self.waits_elsewhere.store(waits, Ordering::Relaxed);
     }
 
-    /// Sets when the input that has begun has to be complete.
+    /// Sets the time by which the rest of a begun request has to arrive.
     pub(crate) fn set_input_deadline(&self, deadline_ns: Option<u64>) {
         let deadline_ns = deadline_ns.unwrap_or(u64::MAX);
         self.input_deadline_ns.store(deadline_ns, Ordering::Relaxed);
     }
 
-    /// Returns why the task has been waiting for its peer for too long, or `None` if it has not.
-    /// `idle_s` is the number of seconds that the peer may be silent.
+    /// Returns `None` if the task has not been waiting for its peer for too long, otherwise which
+    /// limit of this wait is exceeded. `idle_s` is the number of seconds that the peer may be
+    /// silent.
     pub(crate) fn overdue(&self, idle_s: Option<u32>, now_ns: u64) -> Option<Overdue> {
         if self.waits_elsewhere.load(Ordering::Relaxed) || self.is_shut() {
             return None;
@@ -94,36 +99,39 @@ impl Peer {
         self.is_idle.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the socket has been shut down, so that the task has to end without answering
-    /// further input.
+    /// Returns whether both directions of the socket are shut down. The task then has to end, and
+    /// answers no further input.
     pub(crate) fn is_shut(&self) -> bool {
         self.is_shut.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the peer has neither sent nor received a byte for more than a second.
+    /// Returns whether the last activity of the connection (`active_s`) is more than a second ago.
     pub(super) fn is_inactive(&self, now_s: u32) -> bool {
         is_inactive(self.active_s.load(Ordering::Relaxed), now_s)
     }
 
+    /// Returns the bytes that the sum in `connection_tasks/buffered.rs` contains for this task.
     pub(crate) fn buffered(&self) -> u64 {
         self.buffered.load(Ordering::Relaxed)
     }
 
-    /// Sets the counted bytes and returns the old value. The caller holds the lock of the sum, and
-    /// changes the sum by the difference.
+    /// Sets the bytes that the sum contains for this task, and returns the old value. The caller
+    /// holds the lock of the sum, and changes the sum by the difference.
     pub(super) fn set_buffered(&self, bytes: u64) -> u64 {
         self.buffered.swap(bytes, Ordering::Relaxed)
     }
 
-    /// Returns whether the task holds memory of the service, the peer has been inactive for more
-    /// than a second, and the socket is not shut down yet.
+    /// Returns whether the connection is a slow holder: the task holds memory of the service, and
+    /// the last activity is more than a second ago. Returns false if the socket is already shut
+    /// down.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         let active_s = self.active_s.load(Ordering::Relaxed);
         self.holds_memory.load(Ordering::Relaxed) && is_inactive(active_s, now_s) && !self.is_shut()
     }
 
-    /// Shuts down both directions of the socket. The call in which the task sleeps then returns,
-    /// immediately or after its timeout, and the task ends.
+    /// Shuts down both directions of the socket. A task that waits for input or for space to send
+    /// is woken immediately. A task in another wait notices the shutdown after the timeout of this
+    /// wait. Then the task ends.
     pub(crate) fn shut(&self) {
         if !self.is_shut.swap(true, Ordering::Relaxed) {
             self.stream.shut();
@@ -131,29 +139,33 @@ impl Peer {
     }
 }
 
-/// All connected peers, and the finished tasks that have not been joined. `T` is the handle of a
-/// task.
+/// The list of all connected peers, and the finished tasks that have not been joined. `T` is the
+/// handle of a task.
 #[derive(Debug)]
 pub(crate) struct Peers<T> {
     list: Mutex<List<T>>,
 }
 
+/// The content of [`Peers`].
 #[derive(Debug)]
 struct List<T> {
+    /// The entries. Here, a [`Slot`] is an index into this vector.
     entries: Vec<PeerEntry<T>>,
-    /// The slots of entries that are [`PeerEntry::Free`].
+    /// The slots of the entries that are [`PeerEntry::Free`].
     free: Vec<Slot>,
-    /// The tasks to join. They have ended, or have removed their entry and are about to end.
+    /// The handles of tasks to join. Such a task has ended, or is about to end and no longer has an
+    /// entry.
     finished: Vec<T>,
 }
 
-/// An entry in the list of peers. An entry is inserted before its task is started, and the task may
-/// finish before the acceptor has attached the task's handle to the entry.
+/// An entry in the list of peers. The acceptor inserts the entry, then starts the task, and then
+/// attaches the handle of the task to the entry. The task may finish before the last of these
+/// steps.
 #[derive(Debug)]
 enum PeerEntry<T> {
     /// The entry is unused.
     Free,
-    /// A connected peer, and the handle of its task if it has been attached.
+    /// A connected peer, and the handle of its task. `None` until the handle is attached.
     Connected(Arc<Peer>, Option<T>),
     /// The task has finished, but its handle has not been attached yet.
     Finished,
@@ -173,8 +185,9 @@ impl<T> Default for Peers<T> {
 }
 
 impl<T> Peers<T> {
-    /// Inserts an entry for a peer and returns its slot. Returns `None` if the number of used
-    /// entries plus the number of finished tasks is already `max`.
+    /// Inserts an entry for a peer and returns the slot of the entry. `max` is the maximum number
+    /// of tasks. Returns `None` if there are as many: each used entry and each finished task counts
+    /// as a task.
     pub(crate) fn insert(&self, peer: Arc<Peer>, max: usize) -> Option<Slot> {
         let mut list = self.list();
         let entry = PeerEntry::Connected(peer, None);
@@ -189,8 +202,9 @@ impl<T> Peers<T> {
         Some(list.entries.len() - 1)
     }
 
-    /// Attaches the handle of a started task to its entry. If the task has finished already, frees
-    /// the entry instead. Returns true if the supervisor has to be woken to join a task.
+    /// Attaches the handle of a started task to the entry in this slot. If the task has finished
+    /// already, frees the entry instead, and keeps the handle for the supervisor. Returns true if
+    /// the supervisor has to be woken, to join this task.
     #[must_use]
     pub(crate) fn attach_task(&self, slot: Slot, task: T) -> bool {
         let mut list = self.list();
@@ -198,34 +212,36 @@ impl<T> Peers<T> {
             *attached = Some(task);
             return false;
         }
-        list.free(slot, Some(task))
+        list.free_entry(slot, Some(task))
     }
 
-    /// Frees the entry of a task that could not be started.
+    /// Frees an entry whose task could not be started.
     pub(crate) fn remove(&self, slot: Slot) {
-        self.list().free(slot, None);
+        self.list().free_entry(slot, None);
     }
 
-    /// Records that the task of an entry is about to end. Called by this task, which still owns the
-    /// peer, so no socket is closed under the list's lock. Returns true if the supervisor has to be
-    /// woken to join the task.
+    /// Records that the task of the entry in this slot is about to end. Called by this task. The
+    /// list drops its reference to the peer here, under the lock. The task still has a reference,
+    /// so the socket is not closed under the lock. Returns true if the supervisor has to be woken,
+    /// to join the task.
     #[must_use]
     pub(crate) fn finish(&self, slot: Slot) -> bool {
         let mut list = self.list();
         match std::mem::replace(&mut list.entries[slot], PeerEntry::Finished) {
-            PeerEntry::Connected(_, Some(task)) => list.free(slot, Some(task)),
+            PeerEntry::Connected(_, Some(task)) => list.free_entry(slot, Some(task)),
+            // The handle is not attached yet. `attach_task` will free the entry.
             _ => false,
         }
     }
 
-    /// Takes the finished tasks. The caller joins them.
+    /// Takes the handles of the finished tasks out of the list. The caller joins these tasks.
     pub(crate) fn take_finished(&self) -> Vec<T> {
         std::mem::take(&mut self.list().finished)
     }
 
-    /// Returns the peers for which `filter` returns true. The list is locked only during this call,
-    /// so that the caller can make system calls on the sockets.
-    pub(crate) fn peers(&self, filter: impl Fn(&Peer) -> bool) -> Vec<Arc<Peer>> {
+    /// Returns the peers for which `filter` returns true. The list is no longer locked when this
+    /// call has returned, so the caller may then make system calls on the sockets.
+    pub(crate) fn select(&self, filter: impl Fn(&Peer) -> bool) -> Vec<Arc<Peer>> {
         let list = self.list();
         let peers = list.entries.iter().filter_map(|entry| match entry {
             PeerEntry::Connected(peer, _) => Some(peer),
@@ -234,14 +250,14 @@ impl<T> Peers<T> {
         peers.filter(|peer| filter(peer)).map(Arc::clone).collect()
     }
 
-    /// Calls `find` for the peers in at most `max` entries, from slot `start` on. Returns each peer
-    /// for which `find` returned a value, with this value, and the slot from which the next call
-    /// has to continue; `None` instead of the slot after the last entry.
+    /// Calls `check` for each peer in the `max` entries from slot `start` on. Returns each peer for
+    /// which `check` has returned a value, together with this value. Also returns the slot of the
+    /// next entry, from which another call can continue, or `None` if there is no further entry.
     pub(crate) fn find<R>(
         &self,
         start: Slot,
         max: usize,
-        find: impl Fn(&Peer) -> Option<R>,
+        check: impl Fn(&Peer) -> Option<R>,
     ) -> (Vec<(Arc<Peer>, R)>, Option<Slot>) {
         let list = self.list();
         let len = list.entries.len();
@@ -250,28 +266,29 @@ impl<T> Peers<T> {
             let PeerEntry::Connected(peer, _) = entry else {
                 return None;
             };
-            Some((Arc::clone(peer), find(peer)?))
+            Some((Arc::clone(peer), check(peer)?))
         });
         (found.collect(), (end < len).then_some(end))
     }
 
-    /// Returns whether there are no used entries and no finished tasks.
+    /// Returns true if there is no used entry and no finished task to join.
     pub(crate) fn is_empty(&self) -> bool {
         let list = self.list();
         list.free.len() == list.entries.len() && list.finished.is_empty()
     }
 
     fn list(&self) -> MutexGuard<'_, List<T>> {
-        // No code panics while the list is inconsistent.
+        // A poisoned lock can be used: no code panics between changes of the list that belong
+        // together.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> List<T> {
     /// Frees an entry and adds its task to `finished`. Returns true if this is the first task in
-    /// `finished`: the supervisor then has to be woken. If `finished` contained tasks before, the
-    /// supervisor has been woken already.
-    fn free(&mut self, slot: Slot, task: Option<T>) -> bool {
+    /// `finished`. The supervisor then has to be woken. If `finished` contained tasks before, the
+    /// supervisor has been woken for these.
+    fn free_entry(&mut self, slot: Slot, task: Option<T>) -> bool {
         self.entries[slot] = PeerEntry::Free;
         self.free.push(slot);
         let is_first = self.finished.is_empty() && task.is_some();

@@ -1,14 +1,15 @@
 //! The supervisor thread of `threads` and `fibres`, the runtimes with a task (a thread or a fibre)
-//! per connection. It does the work that belongs to no single task, and sleeps until there is one
-//! of five reasons to act:
+//! per connection. It does what concerns several tasks, or a task that has ended. It sleeps until
+//! there is one of these reasons to act:
 //!
-//! - a task has finished and has to be joined;
-//! - a connection waits for memory, so slow holders (connections that hold such memory, and whose
-//!   peers are inactive) have to be closed;
-//! - the service has maintenance to do, which tasks do only while requests arrive;
-//! - peers have to be checked, once a second, if there is a limit for their silence or a deadline
-//!   for their input;
-//! - the server has to stop.
+//! - A task has finished and has to be joined.
+//! - A connection waits for memory of the service. Then slow holders have to be closed: connections
+//!   that hold such memory, and whose peers have been inactive for more than a second.
+//! - Maintenance (background work of the service) is left. The tasks run its steps only while
+//!   requests arrive.
+//! - The peers have to be checked (a *sweep*). This happens about once a second, if the time for
+//!   which a peer may be silent, or may take to complete a request, is limited.
+//! - The server has to stop.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,24 +32,25 @@ use crate::setup::second;
 pub(super) struct Supervisor<C: TaskRuntime> {
     tasks: Arc<ConnectionTasks<C>>,
     poll: Poll,
-    /// Time of the last search for slow holders, in seconds.
+    /// The second (by [`second`]) of the last search for slow holders.
     searched_s: u32,
-    /// When peers are checked next for silence and passed deadlines. `None` while no check is
-    /// planned.
+    /// The time of the next step of a sweep. `None` while no sweep is planned.
     next_sweep_ns: Option<u64>,
-    /// The slot in the list of peers at which the next check begins.
+    /// The slot in the list of peers at which this step begins.
     sweep_start: Slot,
     /// The schedule of maintenance steps.
     maintenance: IdleMaintenance,
-    /// The time at which connections that are still open are closed. `None` until the supervisor
-    /// notices that the server has to stop.
+    /// The time at which the supervisor of a stopping server closes the connections that are still
+    /// open. `None` until the supervisor notices that the server has to stop.
     stop_deadline_ns: Option<u64>,
 }
 
 impl<C: TaskRuntime> Supervisor<C> {
     pub(super) fn new(tasks: Arc<ConnectionTasks<C>>) -> io::Result<Self> {
         let poll = Poll::new()?;
-        poll.add(&tasks.inbox.waker, 0, Interest::Read)?;
+        // The waker is the only source of events, so no code reads the token of an event.
+        let token = 0;
+        poll.add(&tasks.inbox.waker, token, Interest::Read)?;
         Ok(Self {
             tasks,
             poll,
@@ -60,9 +62,10 @@ impl<C: TaskRuntime> Supervisor<C> {
         })
     }
 
-    /// Runs until the server has to stop and the last task has ended. A panic here is counted and
-    /// does not end the thread. Without the thread, finished tasks would not be joined. They count
-    /// towards `max_tasks`, so in the end no new task could be started.
+    /// Runs until the server has to stop and the last task has ended. A panic of the supervisor is
+    /// counted and does not end the thread. If it ended the thread, no finished task would be
+    /// joined. Tasks that are not joined count towards `max_tasks`, so after some time no new task
+    /// could be started.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1);
         loop {
@@ -84,8 +87,8 @@ impl<C: TaskRuntime> Supervisor<C> {
     /// Waits until there may be a reason to act, then does all work that is due. Returns true once
     /// the server has to stop and the last task has ended.
     fn supervise(&mut self, events: &mut Events) -> bool {
-        // Waiting does not fail in a correct program. An error can be ignored, because the checks
-        // below depend on no event. The supervisor would then check without sleeping.
+        // An error is ignored. It does not happen in a correct program, and the calls below need no
+        // events. With repeated errors, the supervisor would make these calls without sleeping.
         let _ = self.poll.wait(events, self.wait_timeout_ns(monotonic_ns()));
         if !events.is_empty() {
             self.tasks.inbox.waker.clear();
@@ -98,16 +101,18 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.tasks.stops_workers.load(Ordering::Relaxed) && self.drain(now_ns)
     }
 
-    /// Returns after how many nanoseconds the supervisor has to act even if it is not woken.
+    /// Returns after how many nanoseconds the supervisor has to act even if it is not woken. `None`
+    /// if it has to act only when it is woken.
     fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
         let next_ns = [self.maintenance.next_ns(), self.next_sweep_ns];
         let timeouts_ns = next_ns.map(|at_ns| at_ns.map(|at_ns| at_ns.saturating_sub(now_ns)));
+        // While the server stops, `drain` is called again after this time.
         let drain_ns = self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS);
         timeouts_ns.into_iter().chain([drain_ns]).flatten().min()
     }
 
-    /// Joins the finished tasks. These tasks have ended or are about to return, so joining does not
-    /// wait for long.
+    /// Joins the finished tasks, and counts the tasks that have panicked. The finished tasks have
+    /// ended or are about to end, so this does not wait for long.
     fn join(&mut self) {
         for task in self.tasks.peers.take_finished() {
             if task.join().is_err() {
@@ -116,9 +121,8 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Closes the connections of slow holders: peers that have been inactive for more than a
-    /// second, and whose tasks hold memory of the service. Does so at most once per second, and
-    /// only if a connection waits for memory.
+    /// Closes the slow holders. Searches for them at most once per second, and only if a connection
+    /// waits for memory of the service.
     fn close_slow_holders(&mut self, now_ns: u64) {
         let (setup, peers) = (&self.tasks.setup, &self.tasks.peers);
         let now_s = second(now_ns);
@@ -126,16 +130,20 @@ impl<C: TaskRuntime> Supervisor<C> {
             return;
         }
         self.searched_s = now_s;
-        for peer in peers.peers(|peer| peer.is_slow_holder(now_s)) {
+        for peer in peers.select(|peer| peer.is_slow_holder(now_s)) {
             setup.counts.count_closed_slow();
             peer.shut();
         }
     }
 
-    /// Closes the connections of peers that have been silent for too long. Ends the input of peers
-    /// whose input was not complete in time: the tasks of these peers receive the end of the
-    /// stream, and their sessions get another turn. Checks at most [`SWEEP_CONNECTIONS`] peers at a
-    /// time, and all of them once a second.
+    /// Runs a step of a sweep if it is due. The step checks at most [`SWEEP_CONNECTIONS`] peers,
+    /// and a sweep consists of as many steps as all peers need. A second after the last step of a
+    /// sweep, the next sweep begins.
+    ///
+    /// Closes the connections of peers that have been silent for too long. If a peer has not
+    /// completed a request in time, shuts down the receiving direction of its socket. Its task then
+    /// receives the end of the stream, and gives the session (the service's state of the
+    /// connection) the opportunity to send a last reply.
     fn sweep(&mut self, now_ns: u64) {
         let tasks = &self.tasks;
         if !tasks.is_sweeping.load(Ordering::Relaxed) {
@@ -163,8 +171,9 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.sweep_start = next.unwrap_or(0);
         let pause_ns = next.map_or(SWEEP_INTERVAL_NS, |_| SWEEP_STEP_NS);
         self.next_sweep_ns = Some(now_ns + pause_ns);
-        // Clear the flag before looking for peers. If `ConnectionTasks::spawn` adds a peer after
-        // `is_empty` has returned true, it finds the flag cleared, sets it, and wakes this thread.
+        // End the sweeps if there is no peer. Clear the flag before the check for peers. If
+        // `ConnectionTasks::spawn` adds a peer after the check, it finds the flag cleared, sets it,
+        // and wakes this thread.
         tasks.is_sweeping.store(false, Ordering::Relaxed);
         if tasks.peers.is_empty() {
             self.next_sweep_ns = None;
@@ -173,20 +182,21 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Runs a step of maintenance if one is due ([`IdleMaintenance`]). The steps use each context
-    /// in turn.
+    /// Runs a step of maintenance if it is due ([`IdleMaintenance`]). Successive steps use the
+    /// worker contexts in turn.
     fn maintain(&mut self, now_ns: u64) {
         if !self.tasks.has_maintenance.load(Ordering::Relaxed) {
             return;
         }
         let tasks = &self.tasks;
-        let requested_ns = tasks.last_maintained_ns.load(Ordering::Relaxed);
-        if !self.maintenance.is_step_due(now_ns, requested_ns) {
+        let task_step_ns = tasks.last_maintained_ns.load(Ordering::Relaxed);
+        if !self.maintenance.is_step_due(now_ns, task_step_ns) {
             return;
         }
-        // `None` means that the context is in use. So assume that it has more to do.
+        // `None` means that no step was run, because the selected context is in use. Then assume
+        // that this context has work.
         let has_more = tasks
-            .maintain_at(ContextChoice::LeastRecent, now_ns)
+            .run_maintenance_step(ContextChoice::LeastRecent, now_ns)
             .unwrap_or(true);
         let contexts = tasks.runtime.contexts();
         if !self.maintenance.record_step(now_ns, has_more, contexts) {
@@ -194,36 +204,39 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Ends maintenance until a task wakes the supervisor for it again. But maintenance continues
-    /// if a task has run a step since the last decision: this task may have found
-    /// `has_maintenance` set, and has then not woken the supervisor.
+    /// Ends maintenance until a task wakes the supervisor for it again.
+    ///
+    /// Does not end maintenance if a task has run a step since the last call of
+    /// [`IdleMaintenance::is_step_due`]. The step may have left work. The task may have found
+    /// `has_maintenance` still set, and so may not have woken the supervisor.
     fn end_maintenance(&mut self) {
         let tasks = &self.tasks;
         // Acquire: pairs with the release in `ConnectionTasks::maintain`. If a task has found the
-        // flag set, the time of its step is seen below.
+        // flag set, the load below returns the time of this task's step.
         tasks.has_maintenance.swap(false, Ordering::Acquire);
-        let requested_ns = tasks.last_maintained_ns.load(Ordering::Relaxed);
-        if self.maintenance.has_new_requests(requested_ns) {
+        let task_step_ns = tasks.last_maintained_ns.load(Ordering::Relaxed);
+        if self.maintenance.has_new_task_step(task_step_ns) {
             tasks.has_maintenance.store(true, Ordering::Relaxed);
-            // The next decision detects the task's step as new, because `requested_ns` has not been
-            // recorded.
+            // `task_step_ns` is not recorded here. So the next call of `is_step_due` detects the
+            // task's step too.
             return;
         }
         self.maintenance = IdleMaintenance::default();
     }
 
-    /// Ends the idle connections, or all connections if the deadline has passed. Returns true once
-    /// no connection is open and all tasks are joined.
+    /// Ends the connections of a stopping server. Before the deadline, this function ends only idle
+    /// connections (their tasks wait for the first bytes of a request). After the deadline, it ends
+    /// all connections. Returns true once no connection is open and all tasks are joined.
     ///
-    /// An idle connection is ended by shutting down the receiving side of its socket. Its task
+    /// To end an idle connection, it shuts down the receiving direction of the socket. The task
     /// first receives and answers the input that has arrived, and then receives the end of the
-    /// stream. A connection that is not idle now is ended in a later call, or by its own task,
-    /// which checks `stops_workers` when it becomes idle.
+    /// stream. A connection that is not idle now is ended by a later call. Or its own task ends it:
+    /// a task checks `stops_workers` when it becomes idle.
     fn drain(&mut self, now_ns: u64) -> bool {
         let stop_deadline_ns = *self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
         let is_out_of_time = now_ns >= stop_deadline_ns;
         let peers = &self.tasks.peers;
-        for peer in peers.peers(|peer| is_out_of_time || peer.is_idle()) {
+        for peer in peers.select(|peer| is_out_of_time || peer.is_idle()) {
             if is_out_of_time {
                 peer.shut();
             } else {
