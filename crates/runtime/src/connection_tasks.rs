@@ -306,7 +306,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             .spawn(move || serve_connection(tasks, peer, slot, transformer));
         match spawned {
             Ok(task) => {
-                // True if the task has ended already, and the supervisor has to be woken to join it.
+                // True if the supervisor has to be woken, to join a task that has already ended.
                 if self.peers.attach_task(slot, task) {
                     self.inbox.waker.wake();
                 }

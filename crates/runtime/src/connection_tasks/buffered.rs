@@ -17,8 +17,8 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     /// Records that the task of `peer` is about to sleep and keeps `bytes` bytes. If the sum then
     /// exceeds the bound, closes connections.
     ///
-    /// Returns false if the connection of this task has been closed, but checks this only if the
-    /// counted bytes have changed. Then the task must end.
+    /// Returns false if the connection of this task has been closed. The task then has to end. This
+    /// is checked only if the counted bytes have changed.
     pub(super) fn count_buffered(&self, peer: &Peer, bytes: usize) -> bool {
         // 0 if `bytes` is too small to count towards the bound.
         let bytes = counted(bytes);

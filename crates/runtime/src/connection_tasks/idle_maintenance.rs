@@ -49,9 +49,9 @@ impl IdleMaintenance {
     /// step of a task. The first call for this value only sets the time of the first decision.
     ///
     /// No step is due if the last step of a task was less than [`REQUESTS_RECENT_NS`] ago. Then
-    /// requests still arrive, and the tasks run enough steps. Also, a step uses a worker context that is
-    /// *offline*: the context refers to no memory of the store. The step would bring the context
-    /// online, and segments of the store could not be reclaimed until it is offline again.
+    /// requests still arrive, and the tasks run enough steps. Also, a step uses a worker context
+    /// that is *offline*: the context refers to no memory of the store. The step would bring the
+    /// context online, and segments of the store could not be reclaimed until it is offline again.
     ///
     /// If a task has run a step since the last decision, requests may have left new work in
     /// contexts. So `steps` and `idle_contexts` are then counted from 0, even if that step of a
