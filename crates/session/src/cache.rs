@@ -1,4 +1,5 @@
-//! The cache as a [`Service`], which a runtime runs. All workers share one store.
+//! The cache with a store, in the form that a runtime can run: a [`Service`]. All workers share one
+//! store.
 
 use std::fmt::Write as _;
 use std::mem;
@@ -34,12 +35,12 @@ pub struct CacheService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
-    /// The bursts for which workers record how long requests are in the server
-    /// ([`CounterRegistry::latencies`]). A burst is the set of connections that a worker answers
-    /// after one wake-up. Recording costs a second reading of the clock and a dozen loads per
-    /// burst.
+    /// Which bursts workers measure for `stats latency` ([`CounterRegistry::latencies`]). A *burst*
+    /// is the set of connections that a worker answers after one wake-up. Each measured burst costs
+    /// one more reading of the clock and 11 to 22 loads.
     pub latency: LatencyRecording,
-    /// The threads that read from the tier below the store, if it has one.
+    /// The threads that read from the *tier* (the files below the store, which keep evicted items).
+    /// `None`: there is no tier.
     pub tier: Option<Arc<Readers>>,
     /// The protocols that connections may use, and whether they need a password.
     pub access: Access,
@@ -48,16 +49,20 @@ pub struct CacheService {
 /// The state that the cache keeps for one worker of a runtime.
 pub struct CacheWorker {
     service: CacheService,
+    /// The worker's handle to the shared store.
     store: store::Worker,
     counters: Arc<Counters>,
+    /// The time of the present burst.
     now: Now,
     latency: LatencyRecorder,
-    /// Hashes of the first keys of connections that have received input and wait for their turn.
-    /// The index buckets of these keys have been prefetched, their items not yet.
+    /// One hash for each connection that has received input but has not had its turn (`prepare` and
+    /// `answer`) yet: that of the first key in the input. The index buckets of these keys have been
+    /// prefetched. Their items have not.
     early_hashes: Vec<KeyHash>,
 }
 
-/// A value that is sent from the store's memory without a copy. The pin keeps the memory in use.
+/// A pin of a value in the store's memory, which is sent from there without a copy. Until the pin
+/// is dropped, the store does not reuse that memory.
 #[derive(Debug)]
 pub struct ValuePin(pub store::Pin);
 
@@ -102,6 +107,7 @@ impl service::Worker for CacheWorker {
     type Completion = TierRead;
 
     fn open(&self) -> Session {
+        // The session appears in the list of open connections (`stats conns`).
         Session::new(self.service.access).listed_in(self.service.counters.connections())
     }
 
@@ -109,6 +115,8 @@ impl service::Worker for CacheWorker {
         Session::new(self.service.access).of_datagram()
     }
 
+    // While a worker is *online*, it may hold references to items. The store does not reuse memory
+    // that such a worker may still read.
     fn online(&mut self) {
         self.store.online();
     }
@@ -150,6 +158,9 @@ impl service::Worker for CacheWorker {
     ) -> Progress {
         let control = &*self.service.control;
         let mut context = RequestContext::new(self.now, &mut self.store, &self.counters, control);
+        // A session issues a *ticket* for a result that another thread will deliver. With a tier,
+        // the tickets are part of the access to the tier. Without one, sessions still need tickets,
+        // for example to wait for log lines.
         match self.service.tier.as_deref() {
             Some(readers) => context.tier = Some(TierAccess::new(readers, tickets)),
             None => context.tickets = Some(tickets),
@@ -157,6 +168,7 @@ impl service::Worker for CacheWorker {
         session.answer(requests, input, &mut context, out)
     }
 
+    // The number of the ticket is not used: a session does not distinguish its reads of the tier.
     fn complete(&mut self, session: &mut Session, _: u32, result: Result<TierRead, Abandoned>) {
         session.complete_read(result);
     }
@@ -168,6 +180,8 @@ impl service::Worker for CacheWorker {
 
     #[inline]
     fn end_burst(&mut self, elapsed_ns: Option<u64>) {
+        // The worker holds no references to items from here on, so the store may reuse the memory
+        // of items that have been removed.
         self.store.quiescent();
         if self.store.has_evicted() {
             self.log_evicted();
@@ -177,6 +191,7 @@ impl service::Worker for CacheWorker {
         }
     }
 
+    // `items` is the maximum number of items that this step of maintenance visits.
     fn maintain(&mut self, now_ns: u64, items: usize) -> bool {
         let now = self.service.clock.at(now_ns);
         let has_more = self.store.maintain(now.elapsed_s, items);
@@ -186,10 +201,14 @@ impl service::Worker for CacheWorker {
         has_more
     }
 
+    // Page maintenance returns memory to the kernel, or gets memory from it. These system calls
+    // would delay a worker.
     fn needs_maintenance_thread(&self) -> bool {
         self.service.store.needs_page_maintenance()
     }
 
+    // Early means before the turn of the connection that has received `input` ([`Session::prepare`]
+    // prefetches within the turn).
     fn begin_early_prefetch(&mut self, input: &[u8]) {
         if self.early_hashes.len() < EARLY_HASHES_MAX {
             self.early_hashes
@@ -203,22 +222,25 @@ impl service::Worker for CacheWorker {
         }
     }
 
-    /// Replaces the worker's handle of the store. The old handle may be online, that is, registered
-    /// as a reader of the store. If it stayed online after a panic, the store could never reclaim
-    /// memory.
+    /// Replaces the worker's handle to the store after a panic. The panic may have left the old
+    /// handle online. If the handle stayed online and were no longer used, the store could never
+    /// reuse memory again.
     fn reset(&mut self) {
         let store = mem::replace(&mut self.store, self.service.store.worker());
         self.early_hashes.clear();
-        // A panic may have left the old handle inconsistent, so that dropping it panics again.
+        // The panic may also have left the old handle inconsistent. Dropping it may then panic too.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
     }
 }
 
 impl CacheWorker {
-    /// Logs the items that this worker has evicted.
+    /// Writes a log line for each evicted item that the store has recorded for this worker, for
+    /// `watch evictions`.
     #[cold]
     fn log_evicted(&mut self) {
         let counters = &self.counters;
+        // The store bounds the number of recorded items. `unrecorded` counts the evicted items
+        // above this bound.
         let unrecorded = self.store.drain_evicted(|evicted| {
             counters.log().push(Streams::EVICTIONS, |text| {
                 let EvictedItem {
@@ -231,6 +253,7 @@ impl CacheWorker {
                 text.push_str("type=eviction");
                 push_key(text, key);
                 let fetch = if *was_fetched { "yes" } else { "no" };
+                // As in memcached, -1 stands for an item that never expires.
                 let ttl_s = ttl_s.map_or(-1, i64::from);
                 let (class, len) = (size.class.number(), size.value_len);
                 // Writing to a `String` cannot fail.

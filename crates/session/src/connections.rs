@@ -1,9 +1,10 @@
 //! The open connections, for `stats conns`.
 //!
-//! A connection enters the list when it is opened and leaves it when its session is dropped, each
-//! under the list's lock. What changes during the life of a connection is in its entry
-//! ([`Entry::state`]), which only the connection's worker writes, without the lock. It does so at
-//! most once a second, except when the activity changes.
+//! A connection enters the list when it is opened, and leaves it when its session is dropped. Both
+//! changes of the list take its lock. In between, only the [state](Entry::state) of the
+//! connection's entry changes. The worker that serves the connection writes this state without the
+//! lock, at most once a second unless the connection's activity changes. A *turn* is one call of a
+//! session by its worker.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,25 +23,27 @@ use crate::now::Now;
 use crate::outcome::{Outcome, ServerOutcome};
 use crate::protocols::{OwnedEncoder, WithEncoder};
 
-/// All open connections of a cache, by file descriptor.
+/// All open connections of a cache, and the sockets at which they arrive.
 #[derive(Debug, Default)]
 pub struct Connections {
+    /// The open connections by file descriptor.
     open: Mutex<BTreeMap<i32, Arc<Entry>>>,
     /// Lines about opened and closed connections. All workers share them.
     pub(crate) log: LogBuffer,
-    /// Whether clients watch these lines.
+    /// Whether a client receives these lines (`watch connevents`). If not, none are written.
     is_logged: AtomicBool,
+    /// The sockets of the server, once they are known.
     listening: OnceLock<Vec<ListeningSocket>>,
 }
 
 /// A socket of the server that accepts connections or receives datagrams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListeningSocket {
-    /// Its file descriptor.
+    /// The file descriptor of the socket.
     pub descriptor: i32,
-    /// What arrives there.
+    /// What arrives at the socket.
     pub kind: ListeningKind,
-    /// Its address in memcached's form, such as `tcp:0.0.0.0:11211`.
+    /// The address of the socket in memcached's form, such as `tcp:0.0.0.0:11211`.
     pub address: String,
 }
 
@@ -55,21 +58,21 @@ pub enum ListeningKind {
     Datagrams,
 }
 
-/// What a connection does.
+/// What a connection does at the end of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Activity {
-    /// Waits for a command, or executes one.
+    /// Waits for a command, or has not answered all keys of one.
     Read,
     /// Receives a value.
     Upload,
     /// Skips the value of a rejected command.
     Swallow,
-    /// Lists items, or receives log lines.
+    /// Sends a list that takes several turns, or log lines.
     Watch,
     /// Closes at the client's request.
     Closing,
-    /// Closes because of its input.
+    /// Closes because its input is invalid.
     Failed,
 }
 
@@ -85,8 +88,9 @@ impl Activity {
         }
     }
 
-    fn from_bits(bits: u64) -> Self {
-        match bits & 0xff {
+    /// The activity whose discriminant is in the lowest 8 bits of a [state](Entry::state).
+    fn from_state(state: u64) -> Self {
+        match state & 0xff {
             1 => Self::Upload,
             2 => Self::Swallow,
             3 => Self::Watch,
@@ -97,21 +101,26 @@ impl Activity {
     }
 }
 
+/// Number of the lowest bits of a [state](Entry::state), which contain the activity.
+const ACTIVITY_BITS: u32 = 8;
+
 /// An open connection.
 #[derive(Debug)]
 struct Entry {
     endpoint: Endpoint,
-    /// The second of the last command, and the activity in the lowest 8 bits.
+    /// The activity in the lowest [`ACTIVITY_BITS`] bits. The bits above are the second of the last
+    /// turn, on the server's clock. This second is 0 before the first turn.
     state: AtomicU64,
 }
 
-/// The handle of a session to its entry in the list. Dropping the handle removes the connection.
+/// A session's handle to the entry of its connection in the list. Dropping the handle removes the
+/// connection from the list.
 #[derive(Debug)]
 pub(crate) struct Listed {
     connections: Arc<Connections>,
     entry: Arc<Entry>,
-    /// A copy of the entry's state. This copy and `descriptor` are here so that a turn that changes
-    /// nothing does not access the entry.
+    /// A copy of the entry's state. With this copy and the copied `descriptor`, a turn that does
+    /// not change the state does not access the memory of the entry.
     state: u64,
     descriptor: i32,
 }
@@ -123,8 +132,9 @@ impl Connections {
             endpoint,
             state: AtomicU64::new(0),
         });
-        self.open().insert(endpoint.descriptor, Arc::clone(&entry));
-        self.log("conn_new", None, &endpoint);
+        self.lock_open()
+            .insert(endpoint.descriptor, Arc::clone(&entry));
+        self.log_event("conn_new", None, &endpoint);
         Listed {
             connections: Arc::clone(self),
             entry,
@@ -133,7 +143,8 @@ impl Connections {
         }
     }
 
-    /// Sets the sockets of the server, which are listed before the connections. Called once.
+    /// Sets the sockets of the server. `stats conns` shows them before the connections. Called
+    /// once.
     pub fn set_listening(&self, sockets: Vec<ListeningSocket>) {
         let _ = self.listening.set(sockets);
     }
@@ -142,17 +153,18 @@ impl Connections {
         self.listening.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The address of the server's Unix socket. A server has at most one.
-    fn unix_text(&self) -> String {
+    /// The address of the server's Unix socket, of which a server has at most one. If the socket is
+    /// not known, the text that stands for any Unix socket.
+    fn unix_socket_address(&self) -> String {
         let is_unix = |it: &&ListeningSocket| it.kind == ListeningKind::Unix;
         let socket = self.listening().iter().find(is_unix);
         socket.map_or_else(|| address_text(None), |socket| socket.address.clone())
     }
 
-    /// Writes the statistics of at most `max` connections whose descriptors are above `after`. If
-    /// `after` is [`i32::MIN`], writes the statistics of the listening sockets first. `own` is the
-    /// descriptor of the connection that sent the command. Returns the descriptor of the last
-    /// connection written, or `None` if there was none.
+    /// Writes the statistics of at most `max` connections: those with the lowest descriptors above
+    /// `after`. If `after` is [`i32::MIN`], writes the statistics of the listening sockets
+    /// first. `own` is the descriptor of the connection that sent the command. Returns the
+    /// descriptor of the last connection written, or `None` if no connection was written.
     pub(crate) fn write(
         &self,
         after: i32,
@@ -164,13 +176,15 @@ impl Connections {
         if after == i32::MIN {
             self.listening().iter().for_each(|it| it.write(now_s, out));
         }
-        let open = self.open();
+        let open = self.lock_open();
         let later = open.range((Bound::Excluded(after), Bound::Unbounded));
         let entries: Vec<Arc<Entry>> = later.take(max).map(|(_, entry)| entry.clone()).collect();
+        // Writing takes longer than copying the entries, so it is done without the lock.
         drop(open);
         for entry in &entries {
             let local = match entry.endpoint.local {
-                None => self.unix_text(),
+                // A connection without a TCP address came over the Unix socket.
+                None => self.unix_socket_address(),
                 local => address_text(local),
             };
             entry.write(&local, own, now_s, out);
@@ -178,12 +192,12 @@ impl Connections {
         entries.last().map(|entry| entry.endpoint.descriptor)
     }
 
-    /// Sets whether opened and closed connections are logged.
+    /// Sets whether the opening and the closing of connections are logged.
     pub(crate) fn set_logged(&self, is_logged: bool) {
         self.is_logged.store(is_logged, Ordering::Relaxed);
     }
 
-    fn log(&self, event: &str, reason: Option<&str>, endpoint: &Endpoint) {
+    fn log_event(&self, event: &str, reason: Option<&str>, endpoint: &Endpoint) {
         if !self.is_logged.load(Ordering::Relaxed) {
             return;
         }
@@ -198,7 +212,7 @@ impl Connections {
         });
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<i32, Arc<Entry>>> {
+    fn lock_open(&self) -> MutexGuard<'_, BTreeMap<i32, Arc<Entry>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -220,7 +234,7 @@ impl ListeningSocket {
             "conn_listening"
         };
         text("state", state);
-        // The socket has existed since the start.
+        // The socket exists since the start of the server, which is second 1 of the server's clock.
         text("secs_since_last_cmd", &now_s.saturating_sub(1).to_string());
     }
 }
@@ -232,12 +246,13 @@ impl Entry {
             out.text(format!("{descriptor}:{name}").as_bytes(), value);
         };
         let state = self.state.load(Ordering::Relaxed);
-        let idle_s = now_s.saturating_sub((state >> 8) as u32);
+        let idle_s = now_s.saturating_sub((state >> ACTIVITY_BITS) as u32);
         text("addr", endpoint.peer_text().as_bytes());
         text("listen_addr", local.as_bytes());
         let activity = match descriptor == own {
+            // This connection executes a command: this `stats conns`.
             true => b"conn_parse_cmd",
-            false => Activity::from_bits(state).name(),
+            false => Activity::from_state(state).name(),
         };
         text("state", activity);
         text("secs_since_last_cmd", idle_s.to_string().as_bytes());
@@ -250,10 +265,10 @@ impl Listed {
         self.descriptor
     }
 
-    /// Records a turn of the session.
+    /// Records a turn of the session, which has ended with this activity.
     #[inline]
     pub(crate) fn record(&mut self, now_s: u32, activity: Activity) {
-        let state = u64::from(now_s) << 8 | activity as u64;
+        let state = u64::from(now_s) << ACTIVITY_BITS | activity as u64;
         if state != self.state {
             self.state = state;
             self.entry.state.store(state, Ordering::Relaxed);
@@ -263,16 +278,17 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        // A connection that is closed while its client sends a value counts as failed.
-        let reason = match Activity::from_bits(self.state) {
+        // If the client has not sent all bytes of a value, closing the connection is an error.
+        let reason = match Activity::from_state(self.state) {
             Activity::Upload | Activity::Swallow | Activity::Failed => "error",
             Activity::Read | Activity::Watch | Activity::Closing => "normal",
         };
         let endpoint = &self.entry.endpoint;
-        self.connections.log("conn_close", Some(reason), endpoint);
-        let mut open = self.connections.open();
-        // The socket may be closed before its session is dropped, and a new connection may have the
-        // descriptor already.
+        self.connections
+            .log_event("conn_close", Some(reason), endpoint);
+        let mut open = self.connections.lock_open();
+        // A socket may be closed before its session is dropped. The kernel may then have given the
+        // descriptor to a new connection, whose entry must stay.
         if open
             .get(&self.descriptor)
             .is_some_and(|entry| Arc::ptr_eq(entry, &self.entry))
@@ -282,10 +298,10 @@ impl Drop for Listed {
     }
 }
 
-/// The unfinished part of a `stats conns`.
+/// A `stats conns` that has not written all connections yet. It takes several turns.
 #[derive(Debug)]
 pub(crate) struct ConnectionList {
-    /// The descriptor of the last connection that was listed.
+    /// The descriptor of the last connection that was written, or [`i32::MIN`] at the start.
     after: i32,
     /// The descriptor of the connection that sent the command.
     own: i32,
@@ -301,8 +317,9 @@ impl ConnectionList {
         }
     }
 
-    /// Lists as many connections as a turn allows. Returns what the session needs to continue, or
-    /// `None` at the end of the list.
+    /// Writes the next [`CONNECTIONS_PER_TURN`] connections and returns [`Next::Yield`], because
+    /// the session needs another turn. If no connection is left, writes the end of the list and
+    /// returns `None`.
     pub(crate) fn resume(
         &mut self,
         connections: Option<&Arc<Connections>>,
@@ -321,7 +338,8 @@ impl ConnectionList {
     }
 }
 
-/// The arguments of [`ConnectionList::resume`], for the code that is compiled for each encoder.
+/// One step of [`ConnectionList::resume`]. It is a struct, because its method `run` is compiled
+/// once for the encoder of each protocol ([`WithEncoder`]).
 struct ListStep<'a> {
     after: i32,
     own: i32,

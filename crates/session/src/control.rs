@@ -18,10 +18,11 @@ pub trait StatWriter {
     fn text(&mut self, name: &[u8], value: &[u8]);
 }
 
-/// The commands that clients may use. Flags of the server enable or disable them.
+/// Which restricted commands clients may use. A flag of the server enables or disables each of
+/// them. All other commands are always allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permissions {
-    /// `shutdown` (`-A`).
+    /// `shutdown` (enabled by `-A`).
     pub shutdown: bool,
     /// `flush_all` and `prefix delete` (disabled by `-F`).
     pub flush: bool,
@@ -45,28 +46,30 @@ impl Permissions {
 /// The statistics and settings of the server process. Only rare commands use them (`stats`,
 /// `verbosity`, `shutdown` and others), so the cost of dynamic dispatch does not matter.
 pub trait ServerControl: Sync {
-    /// Writes the statistics of `stats` and of `stats curtail`.
+    /// Writes all statistics that `stats` and `stats curtail` divide between them. The caller's
+    /// writer leaves out those that its command does not show.
     fn write_stats(&self, now: Now, out: &mut dyn StatWriter);
 
-    /// Whether `stats` leaves out this statistic of memcached, because it belongs to a part that is
-    /// turned off ([`OptionalPart`](crate::OptionalPart)).
+    /// Whether this statistic of memcached belongs to a part of memcached that is turned off
+    /// ([`OptionalPart`](crate::OptionalPart)). As in memcached, `stats` does not show it then.
     fn is_optional(&self, statistic: &[u8]) -> bool {
         let _ = statistic;
         false
     }
 
-    /// Writes the statistics of items by size class, for `stats items`.
+    /// Writes the statistics of items by size class, for `stats items`. By default there are none.
     fn write_items(&self, now: Now, out: &mut dyn StatWriter) {
         let _ = (now, out);
     }
 
-    /// Writes the statistics of commands by size class, for `stats slabs`.
+    /// Writes the statistics of commands by size class, for `stats slabs`. By default there are
+    /// none.
     fn write_slabs(&self, out: &mut dyn StatWriter) {
         let _ = out;
     }
 
-    /// Writes how long requests are in the server, for `stats latency`. Returns false if this
-    /// server does not record these times.
+    /// Writes how long requests are in the server (from the wake-up of a worker to the replies),
+    /// for `stats latency`. Returns false if this server does not record these times.
     fn write_latencies(&self, out: &mut dyn StatWriter) -> bool {
         let _ = out;
         false
@@ -75,73 +78,79 @@ pub trait ServerControl: Sync {
     /// Writes the settings of `stats settings`.
     fn write_settings(&self, out: &mut dyn StatWriter);
 
-    /// Resets the counts of `stats` to zero.
+    /// Executes `stats reset`: most counts of events start again from zero.
     fn reset_stats(&self);
 
-    /// Changes the memory limit of items and index, in bytes. Returns false if the store rejects
-    /// the new limit.
+    /// Changes the limit of the memory that items and index take together to `bytes`. Returns false
+    /// if the store rejects the new limit.
     fn set_memory_limit(&self, bytes: u64) -> bool;
 
-    /// Wakes the server's main thread, which does the store's maintenance that makes system calls.
+    /// Wakes the server's main thread. This thread does that part of the store's maintenance which
+    /// makes system calls.
     fn wake_maintenance(&self);
 
-    /// Sets the level of detail on standard error.
+    /// Sets how much detail the server writes to standard error.
     fn set_verbosity(&self, level: u32);
 
-    /// Whether `user` has this password. The time that this takes must not depend on the passwords.
-    /// A server without passwords has no users.
+    /// Whether `user` exists and has this password. How long the call takes must not depend on the
+    /// users' passwords. By default there are no users.
     fn is_password(&self, user: &[u8], password: &[u8]) -> bool {
         let _ = (user, password);
         false
     }
 
-    /// The commands that the server's flags enable.
+    /// Which restricted commands the server's flags allow.
     fn permissions(&self) -> Permissions;
 
-    /// Stops the server as SIGTERM does.
+    /// Stops the server in the same way as the signal SIGTERM.
     fn stop(&self);
 
-    /// Whether `stats sizes` counts items (`-o track_sizes`).
+    /// Whether `stats sizes` counts the items of each size (`-o track_sizes`). If not, the
+    /// command replies that it is disabled.
     fn tracks_sizes(&self) -> bool {
         false
     }
 
-    /// Adds a client that receives log lines of these streams. `descriptor` is the file descriptor
-    /// of its connection.
+    /// Adds a client that receives the log lines of these streams (kinds of events). `descriptor`
+    /// is the file descriptor of the client's connection.
     ///
     /// # Errors
-    /// The reason, if that is not possible.
+    /// Why the client was not added.
     fn watch(&self, streams: Streams, descriptor: i32) -> Result<Watching, WatchRefused> {
         let _ = (streams, descriptor);
         Err(WatchRefused::Unsupported)
     }
 
-    /// Changes a setting that `stats settings` shows and that has no effect.
+    /// Records a setting that tunes memcached and has no other effect here than that `stats
+    /// settings` shows it.
     fn tune(&self, tuning: Tuning) {
         let _ = tuning;
     }
 
-    /// How many entries of the index a `prefix` command visits in a second. `None`: this server
-    /// does not have the command.
+    /// The maximum number of entries of the index that a `prefix` command visits in a second.
+    /// `None`: this server does not have the command.
     fn prefix_rate(&self) -> Option<u32> {
         None
     }
 
-    /// Completes `ticket` after [`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE).
+    /// Completes `ticket`, for which a `prefix` command waits, after the time
+    /// [`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE). The default does not wait, because a server
+    /// without a [`prefix_rate`](Self::prefix_rate) has no such command.
     fn pause(&self, ticket: Ticket<TierRead>) {
         ticket.complete(None);
     }
 
-    /// Changes the server's clock, and returns the time that it shows then.
+    /// Changes the server's clock, and returns the time that the clock shows after the change.
     ///
     /// # Errors
-    /// The reason, if the clock does not change.
+    /// Why the clock was not changed.
     fn change_clock(&self, change: DebugTime) -> Result<Now, ClockRefused> {
         let _ = change;
         Err(ClockRefused::Unsupported)
     }
 
-    /// Enables or disables `lru_crawler`. Returns false if it was enabled or disabled already.
+    /// Enables or disables `lru_crawler`. Returns false if the call changed nothing. By default the
+    /// command is always enabled, so only a call that enables it returns false.
     fn set_crawler_enabled(&self, is_enabled: bool) -> bool {
         !is_enabled
     }
@@ -151,9 +160,9 @@ pub trait ServerControl: Sync {
         true
     }
 
-    /// Turns counting by key prefix on or off.
+    /// Turns the counting of accesses by key prefix on or off (`stats detail`).
     fn set_prefix_counting(&self, is_on: bool);
 
-    /// The counts by key prefix, for `stats detail dump`.
+    /// The counts of accesses by key prefix, for `stats detail dump`.
     fn prefixes(&self) -> PrefixSums;
 }

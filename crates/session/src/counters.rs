@@ -1,6 +1,8 @@
-//! Counters of a worker. Only the owning worker counts, so counting needs no atomic
-//! read-modify-write. Any thread may read the counters. Any thread may also turn counting by key
-//! prefix on or off, and change which streams of log lines are watched.
+//! Counters of a worker. Only the worker that owns them increments them, so no increment needs an
+//! atomic read-modify-write. Any thread may read the counters. Any thread may also change what the
+//! worker observes of its requests beyond these counters: accesses by key prefix (`stats detail`),
+//! and log lines. Log lines are divided into *streams* (kinds of events), and a stream is watched
+//! while a client receives its lines (`watch`).
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
@@ -43,7 +45,7 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// All counters, in the order of `stats`.
+    /// All counters, in declaration order. `stats` shows them in this order.
     pub const ALL: [Self; 24] = [
         Self::CmdGet,
         Self::CmdSet,
@@ -119,24 +121,28 @@ pub enum ClassCounter {
     StoreNoMemory,
 }
 
-/// The bit of [`Counters::observed`] for the counting by key prefix. Streams use lower bits.
+/// The bit of [`Counters::observed`] that is set while accesses are counted by key prefix. The bits
+/// of the streams are lower ([`Streams::bits`]).
 const PREFIXES: u16 = 1 << 15;
 
 /// Number of [`ClassCounter`]s.
 const CLASS_COUNTERS: usize = ClassCounter::StoreNoMemory as usize + 1;
 
-/// The counts of every size class.
+/// A cell of type `C` for each counter of each size class.
 type ClassCells<C> = [[C; CLASS_COUNTERS]; SizeClass::COUNT];
 
-/// The counters of one worker: events, accesses by key prefix, and latency histograms.
+/// The counters of one worker (events, accesses by key prefix, and latency histograms), and its log
+/// lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
+    /// The count of each [`Counter`], by its number.
     cells: [AtomicU64; Counter::ALL.len()],
     classes: ClassTable,
-    /// The reasons to observe requests, as bits: the watched streams of log lines, and
-    /// [`PREFIXES`].
+    /// The watched streams, as bits, and [`PREFIXES`]. If no bit is set, requests are neither
+    /// counted by prefix nor logged.
     observed: AtomicU16,
+    /// The log lines that the worker has written and that have not been collected.
     log: LogBuffer,
     prefixes: PrefixCounts,
     latencies: LatencyHistograms,
@@ -174,24 +180,25 @@ impl Counters {
         self.count(if is_hit { hits } else { misses });
     }
 
-    /// The present value of one counter.
+    /// The present value of `counter`.
     pub(crate) fn of(&self, counter: Counter) -> u64 {
         self.cells[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// The worker's latency histograms.
+    /// The worker's latency histograms, to record times in them or to clear them.
     pub(crate) fn latencies(&self) -> &LatencyHistograms {
         &self.latencies
     }
 
-    /// The present latency histograms: how long requests are in the server.
+    /// A copy of the latency histograms, which show how long requests are in the server (from the
+    /// wake-up of the worker to the replies).
     #[must_use]
     pub fn latency_snapshot(&self) -> LatencySnapshot {
         self.latencies.snapshot()
     }
 
-    /// Whether requests are counted by key prefix (`stats detail on`), or logged. While neither is
-    /// on, this test is the only cost for a request.
+    /// Whether accesses are counted by key prefix, or at least one stream is watched. Otherwise
+    /// counting by prefix and logging cost a request only this call.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
         self.observed.load(Ordering::Relaxed) != 0
@@ -202,7 +209,7 @@ impl Counters {
         self.observed.load(Ordering::Relaxed) & PREFIXES != 0
     }
 
-    /// Whether one of these streams of log lines is watched.
+    /// Whether at least one of these streams is watched.
     #[inline]
     pub(crate) fn is_watched(&self, streams: Streams) -> bool {
         self.observed.load(Ordering::Relaxed) & streams.bits() != 0
@@ -211,23 +218,26 @@ impl Counters {
     /// Sets the streams that are watched.
     pub(crate) fn set_watched(&self, streams: Streams) {
         let bits = streams.bits();
-        // Bits are set first and cleared afterwards, so a stream that stays watched keeps its bit.
+        // This sets the new bits first, and then clears the old ones. The bit of a stream that was
+        // watched before and stays watched is set all the time.
         self.observed.fetch_or(bits, Ordering::Relaxed);
         self.observed.fetch_and(PREFIXES | bits, Ordering::Relaxed);
     }
 
-    /// The worker's log lines.
+    /// The buffer of the worker's log lines.
     pub(crate) fn log(&self) -> &LogBuffer {
         &self.log
     }
 
-    /// Counts an access under the prefix of `key`. Only the owning worker may call this.
+    /// Counts an access (a read, a store or a deletion) by the prefix of `key`. Only the owning
+    /// worker may call this.
     #[cold]
     pub(crate) fn count_prefix_of(&self, key: &[u8], access: Access) {
         self.prefixes.count(key, access);
     }
 
-    /// Turns counting by key prefix on or off. `delimiter` ends a prefix.
+    /// Turns the counting of accesses by key prefix on or off. The prefix of a key ends before the
+    /// first byte `delimiter`.
     pub fn set_prefix_counting(&self, is_on: bool, delimiter: u8) {
         self.prefixes.set_delimiter(delimiter);
         match is_on {
@@ -236,12 +246,12 @@ impl Counters {
         };
     }
 
-    /// Adds the counts by key prefix to `sums`.
+    /// Adds the worker's counts of accesses by key prefix to `sums`.
     pub fn add_prefixes_to(&self, sums: &mut PrefixSums) {
         self.prefixes.add_to(sums);
     }
 
-    /// Clears the counts by key prefix.
+    /// Clears the counts of accesses by key prefix.
     pub fn clear_prefixes(&self) {
         self.prefixes.clear();
     }
@@ -250,29 +260,33 @@ impl Counters {
     #[must_use]
     pub fn snapshot(&self) -> CounterSnapshot {
         CounterSnapshot {
-            counts: std::array::from_fn(|at| self.cells[at].load(Ordering::Relaxed)),
+            counts: std::array::from_fn(|number| self.cells[number].load(Ordering::Relaxed)),
         }
     }
 
     /// The present values of the counters of all size classes.
     #[must_use]
     pub fn class_snapshot(&self) -> ClassCounts {
-        let cell = |class: usize, at: usize| self.classes.0[class][at].load(Ordering::Relaxed);
+        let count = |class: usize, counter: usize| {
+            let cell = &self.classes.0[class][counter];
+            cell.load(Ordering::Relaxed)
+        };
         ClassCounts(std::array::from_fn(|class| {
-            std::array::from_fn(|at| cell(class, at))
+            std::array::from_fn(|counter| count(class, counter))
         }))
     }
 }
 
-/// Adds to a cell that only the calling thread writes. A load and a store suffice, because no other
-/// thread changes the cell between them.
+/// Adds `by` to a cell that only the calling thread writes. No other thread changes the cell
+/// between the load and the store, so the sum need not be computed by an atomic read-modify-write.
 #[inline]
 pub(crate) fn add_to(cell: &AtomicU64, by: u64) {
     let sum = cell.load(Ordering::Relaxed).wrapping_add(by);
     cell.store(sum, Ordering::Relaxed);
 }
 
-/// The values of the counters of all size classes, of one worker or summed over several.
+/// The values of all counters of all size classes: those of one worker, or the sums over several
+/// workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassCounts(ClassCells<u64>);
 
@@ -289,21 +303,21 @@ impl ClassCounts {
         self.0[class.index()][counter as usize]
     }
 
-    /// The sum of `self` and `other`.
+    /// Returns each count of `self` plus the same count of `other`.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         self.combined(other, |own, other| own + other)
     }
 
-    /// The counts since `earlier`, or zero where the difference is negative.
+    /// Returns each count of `self` minus the same count of `earlier`, but at least zero.
     #[must_use]
     pub fn since(self, earlier: &Self) -> Self {
         self.combined(earlier, u64::saturating_sub)
     }
 
     fn combined(mut self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
-        for (own, other) in self.0.iter_mut().zip(&other.0) {
-            for (own, other) in own.iter_mut().zip(other) {
+        for (own_class, other_class) in self.0.iter_mut().zip(&other.0) {
+            for (own, other) in own_class.iter_mut().zip(other_class) {
                 *own = combine(*own, *other);
             }
         }
@@ -311,8 +325,9 @@ impl ClassCounts {
     }
 }
 
-/// The values of all counters of one worker, or summed over several. They are read one after the
-/// other, so a request counted meanwhile may be in some of them only.
+/// The values of all counters of events: those of one worker, or the sums over several workers. The
+/// counters are read one after the other. A request that increments several of them meanwhile may
+/// be counted in some of the values and not in others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CounterSnapshot {
     counts: [u64; Counter::ALL.len()],
@@ -325,19 +340,21 @@ impl CounterSnapshot {
         self.counts[counter as usize]
     }
 
-    /// The sum of `self` and `other`.
+    /// Returns each count of `self` plus the same count of `other`.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         Self {
-            counts: std::array::from_fn(|at| self.counts[at] + other.counts[at]),
+            counts: std::array::from_fn(|number| self.counts[number] + other.counts[number]),
         }
     }
 
-    /// The counts since `earlier`: the difference of each counter, or zero where it is negative.
+    /// Returns each count of `self` minus the same count of `earlier`, but at least zero.
     #[must_use]
     pub fn since(self, earlier: &Self) -> Self {
         Self {
-            counts: std::array::from_fn(|at| self.counts[at].saturating_sub(earlier.counts[at])),
+            counts: std::array::from_fn(|number| {
+                self.counts[number].saturating_sub(earlier.counts[number])
+            }),
         }
     }
 }
@@ -354,7 +371,7 @@ mod tests {
             counters.add(counter, index as u64);
         }
         let sum = counters.snapshot().plus(&counters.snapshot());
-        // `CmdSet` is counter 1, so each snapshot has 1.
+        // The number of `CmdSet` is 1, so its count is 1 in each of the two summed snapshots.
         assert_eq!(sum.of(Counter::CmdSet), 2);
         assert_eq!(sum.since(&counters.snapshot()), counters.snapshot());
     }

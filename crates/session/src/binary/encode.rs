@@ -1,4 +1,4 @@
-//! Encoding of outcomes as frames of the binary protocol.
+//! Encoding of replies in the binary protocol: found items, and outcomes of operations.
 
 use protocol::binary::{Command, Status, reply, sasl};
 use protocol::limits::COUNTER_MAX;
@@ -15,11 +15,14 @@ use crate::outcome::{
 use crate::prefixes::PrefixSums;
 use crate::text::TextEncoder;
 
+/// The CAS of a reply that shows no item.
+const NO_CAS: u64 = 0;
+
 impl Encode for BinaryEncoder {
+    // The frame contains the length of the value, and nothing follows the value.
     const VALUE_END: &'static [u8] = b"";
 
-    // The request `touch` of this protocol is a read that omits the value. That is an option of a
-    // read.
+    // The request `touch` of this protocol is executed as a read with an option: without the value.
     const HAS_READ_OPTIONS: bool = true;
 
     type Stats<'o> = BinaryStats<'o>;
@@ -31,22 +34,24 @@ impl Encode for BinaryEncoder {
     ) -> Option<()> {
         let item = found.item;
         let key = if self.shows_key() { found.key } else { b"" };
-        let fields = (item.cas(), item.flags());
+        let cas_and_flags = (item.cas(), item.flags());
         if !found.with_value {
-            reply::found(out.bytes_mut(), self.head, fields, key, 0);
+            let value_len = 0;
+            reply::found(out.bytes_mut(), self.head, cas_and_flags, key, value_len);
             return Some(());
         }
         let header = |bytes: &mut Vec<u8>| {
-            reply::found(bytes, self.head, fields, key, item.value_len());
+            reply::found(bytes, self.head, cas_and_flags, key, item.value_len());
         };
         push_value(item, header, b"", out)
     }
 
     fn outcome(&self, key: &[u8], outcome: Outcome, out: &mut Vec<u8>) {
         let error = match outcome {
-            // The item was the reply, and has been written.
+            // `item` has written the complete reply.
             Outcome::Read { found: true } => return,
             Outcome::Read { found: false } if self.head.opcode.is_quiet() => return,
+            // The reply to a miss contains the key if the reply to a hit would contain it.
             Outcome::Read { found: false } if self.shows_key() => {
                 return reply::missed_key(out, self.head, key);
             }
@@ -54,7 +59,7 @@ impl Encode for BinaryEncoder {
             Outcome::Store(StoreOutcome::Stored { cas, .. }) => return self.done(cas, out),
             Outcome::Store(outcome) => return self.not_stored(outcome, out),
             Outcome::Delete(outcome) => match outcome {
-                DeleteOutcome::Done => return self.done(0, out),
+                DeleteOutcome::Done => return self.done(NO_CAS, out),
                 DeleteOutcome::NotFound => Status::NotFound,
                 DeleteOutcome::Exists => Status::Exists,
                 DeleteOutcome::NoMemory => Status::NoMemory,
@@ -79,15 +84,16 @@ impl Encode for BinaryEncoder {
                 ServerOutcome::Done | ServerOutcome::StatsEnd | ServerOutcome::StatsReset,
             )
             | Outcome::Noop
-            | Outcome::Quit => return self.done(0, out),
+            | Outcome::Quit => return self.done(NO_CAS, out),
             Outcome::Server(ServerOutcome::NotAllowed(Restricted::Flush)) => Status::AuthError,
-            // The other outcomes of commands to the server occur only for a `stat` request.
+            // In this protocol, the other outcomes of commands to the server are refusals of a
+            // `stat`.
             Outcome::Server(_) => Status::NotFound,
             Outcome::Rejected(Rejection::Silent) => return,
             Outcome::Rejected(Rejection::Unknown) => Status::Unknown,
             Outcome::Rejected(Rejection::Unauthenticated) => Status::AuthError,
             Outcome::Rejected(_) => Status::Invalid,
-            Outcome::Failed { reply } => return self.failed(reply, out),
+            Outcome::Failed { reply: line } => return self.pool_error(line, out),
             Outcome::Mechanisms => return reply::text(out, self.head, sasl::MECHANISMS),
             Outcome::Login(LoginOutcome::Accepted) => {
                 return reply::text(out, self.head, sasl::AUTHENTICATED);
@@ -107,7 +113,8 @@ impl Encode for BinaryEncoder {
         }
     }
 
-    /// Writes the counts as one statistic, whose value is the text of `stats detail dump`.
+    /// Writes the counts of accesses by key prefix as one statistic. Its value is the complete
+    /// reply of the text protocol to `stats detail dump`.
     fn prefixes(&self, sums: &PrefixSums, out: &mut Vec<u8>) {
         let mut text = Vec::new();
         TextEncoder::default().prefixes(sums, &mut text);
@@ -117,7 +124,7 @@ impl Encode for BinaryEncoder {
 }
 
 impl BinaryEncoder {
-    /// Whether the reply to a read contains the key, for a hit and for a miss.
+    /// Whether the request is a read whose reply contains the key.
     fn shows_key(&self) -> bool {
         matches!(
             self.head.opcode.command(),
@@ -128,14 +135,15 @@ impl BinaryEncoder {
         )
     }
 
-    /// Writes the reply to a command that succeeded, unless it is quiet.
+    /// Writes the reply to a command that succeeded. `cas` is the CAS of the item that the command
+    /// wrote, or [`NO_CAS`]. A quiet command has no such reply.
     fn done(&self, cas: u64, out: &mut Vec<u8>) {
         if !self.head.opcode.is_quiet() {
             reply::done(out, self.head, cas);
         }
     }
 
-    /// Writes the reply to a storage command that stored no value.
+    /// Writes the error of a storage command that did not store its value.
     fn not_stored(&self, outcome: StoreOutcome, out: &mut Vec<u8>) {
         let status = match outcome {
             StoreOutcome::NotStored { .. } => match self.head.opcode.command() {
@@ -150,15 +158,16 @@ impl BinaryEncoder {
                 let text = reply::NO_MEMORY_TO_STORE;
                 return reply::error_text(out, self.head, Status::NoMemory, text);
             }
-            // Neither outcome comes here: in this protocol no line end follows a value, and the
-            // caller has handled stored values.
+            // Both are impossible here: a bad data chunk is a value without its line end, which
+            // this protocol does not have, and the caller has handled `Stored`.
             StoreOutcome::BadDataChunk | StoreOutcome::Stored { .. } => Status::Internal,
         };
         reply::error(out, self.head, status);
     }
 
-    /// Writes an error of a memory pool. `line` is the reply of the text protocol.
-    fn failed(&self, line: &[u8], out: &mut Vec<u8>) {
+    /// Writes an error of a memory pool (a server can keep its items there, in the memory of
+    /// another host, instead of in a store). `line` is the error line of the text protocol.
+    fn pool_error(&self, line: &[u8], out: &mut Vec<u8>) {
         if line == protocol::reply::NO_MEMORY {
             let text = reply::NO_MEMORY_TO_STORE;
             return reply::error_text(out, self.head, Status::NoMemory, text);
@@ -174,7 +183,7 @@ impl BinaryEncoder {
     }
 }
 
-/// Writes each statistic as a frame.
+/// Writes each statistic as a frame of its own.
 #[derive(Debug)]
 pub(crate) struct BinaryStats<'a> {
     opaque: u32,
@@ -198,11 +207,12 @@ mod tests {
 
     use super::*;
 
-    /// A failure that is an error line in the text protocol becomes a status and the text of that
-    /// line. Quiet opcodes report it too. The page `docs/guide/migrate.md` lists the statuses.
+    /// The page `docs/guide/migrate.md` lists the statuses for the errors of a memory pool. A quiet
+    /// request is answered too, because a quiet opcode leaves out only the reply to a success.
     #[test]
-    fn failure_is_a_status_with_the_text_of_the_line() {
-        // The error line, and the expected status and text.
+    fn error_of_a_memory_pool_is_a_status_and_the_text_of_the_error_line() {
+        // The error line, and the expected status and text. The statuses are 0x82 (no memory),
+        // 0x83 (not supported) and 0x84 (internal error).
         let cases: [(&[u8], u16, &[u8]); 4] = [
             (b"SERVER_ERROR busy\r\n", 0x84, b"busy"),
             (b"CLIENT_ERROR not here\r\n", 0x83, b"not here"),
@@ -213,12 +223,12 @@ mod tests {
                 b"Out of memory allocating item",
             ),
         ];
-        // `set` and its quiet form.
-        for opcode in [Opcode(0x01), Opcode(0x11)] {
+        let (set, quiet_set) = (Opcode(0x01), Opcode(0x11));
+        for opcode in [set, quiet_set] {
             for (line, status, text) in cases {
                 let head = Head { opcode, opaque: 7 };
                 let mut out = Vec::new();
-                BinaryEncoder { head }.failed(line, &mut out);
+                BinaryEncoder { head }.pool_error(line, &mut out);
                 let (reply, len) = Reply::read(&out).unwrap().unwrap();
                 assert_eq!(len, out.len());
                 assert_eq!((reply.header.status, reply.value), (status, text));
