@@ -4,8 +4,8 @@
 //! worker: wait → burst → maintain → wait …
 //! ```
 //!
-//! A *burst* is the set of connections that are ready after a wait; they are answered together.
-//! *Maintain* is one step of the service's background work.
+//! A *burst* is the set of connections that are ready after a wait; the worker answers these
+//! connections together. *Maintain* is one step of the service's background work.
 
 mod accept;
 mod stop;
@@ -32,11 +32,15 @@ pub(crate) fn start(
     service: &impl Service,
 ) -> io::Result<()> {
     for number in 0..setup.workers {
-        let context = WorkerContext::new(setup, service.worker(), running.handles(number));
+        // The handles by which other threads wake the worker and tell it to stop.
+        let handles = running.handles(number);
+        let context = WorkerContext::new(setup, service.worker(), handles);
         let inbox = Arc::clone(&running.inboxes[number]);
+        // An epoll instance that waits for the inbox.
         let poll = open(&inbox)?;
         let worker = Worker::new(context, Arc::clone(&inbox), poll);
         running.spawn(format!("worker-{number}"), move || {
+            // Runs the worker's loop, and runs it again after a failure.
             restart::run(worker, &inbox);
         })?;
     }

@@ -5,8 +5,9 @@
 //! acceptor ──▶ a fibre: exchange → with the processor's context: prepare, answer → exchange → …
 //! ```
 //!
-//! An *exchange* sends the replies and receives the next input. In a *burst*, a fibre prepares and
-//! answers the requests that one exchange has received.
+//! An *exchange* sends the replies and receives the next input. To *prepare* a request is to parse
+//! it and to prefetch memory for it. In a *burst*, a fibre prepares and answers the requests that
+//! one exchange has received.
 //!
 //! Each processor has a worker context: the service's state, counters, and a list of requests. A
 //! fibre does not yield during a burst, so no other fibre of its processor uses the context
@@ -16,12 +17,12 @@
 //! A burst runs on the processor's stack, which is large and stays in the CPU's cache. So a fibre's
 //! own stack need not be large: it contains the connection's state, about a page.
 //!
-//! A fibre answers one connection, so it cannot prefetch for other connections as a burst of an
-//! event loop does. Therefore the processor prefetches before it runs the fibres that have input:
-//! for the first request of each fibre, first the index bucket and then the item. The cache misses
-//! of different connections overlap. This needs an io_uring, which receives for all fibres of the
-//! processor. With epoll each fibre receives for itself, and nothing is prefetched across
-//! connections.
+//! An event loop answers several connections in one burst, and prefetches for all of them at once.
+//! A fibre answers only one connection. Therefore the processor prefetches before it runs the
+//! fibres that have input: for the first request of each fibre, first the index bucket and then the
+//! item. The cache misses of different connections overlap. The processor can do so only with an
+//! io_uring, which receives for all its fibres. With epoll each fibre receives for itself, and
+//! nothing is prefetched across connections.
 //!
 //! An idle connection occupies about a page of stack, a receive buffer and an output buffer of at
 //! most [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN) each, and a few hundred bytes of state.
@@ -53,13 +54,14 @@ pub(crate) struct Fibres<S: Worker> {
     /// The scheduler and its processors. `None` after it has been stopped.
     runtime: Mutex<Option<Runtime>>,
     contexts: Arc<ContextPool<S>>,
-    /// How often the supervisor has selected a context for maintenance. It selects each context in
-    /// turn.
-    searches: AtomicUsize,
+    /// How often the supervisor has selected a context for maintenance. The supervisor selects each
+    /// context in turn.
+    selections: AtomicUsize,
 }
 
-/// The worker contexts, one per processor. The index is the processor's number.
+/// The worker contexts, one per processor.
 pub(crate) struct ContextPool<S: Worker> {
+    /// The index of a context is the number of its processor.
     all: Box<[Mutex<ProcessorContext<S>>]>,
 }
 
@@ -81,8 +83,10 @@ pub(crate) fn start<S: Service>(
     service: &S,
 ) -> io::Result<Arc<ConnectionTasks<Fibres<S::Worker>>>> {
     let contexts = (0..setup.workers).map(|_| {
+        // Inbox 0, the only one, is the supervisor's. Processors have no inboxes.
+        let handles = running.handles(0);
         Mutex::new(ProcessorContext {
-            context: WorkerContext::new(setup, service.worker(), running.handles(0)),
+            context: WorkerContext::new(setup, service.worker(), handles),
             is_sleeping: false,
         })
     });
@@ -99,7 +103,7 @@ pub(crate) fn start<S: Service>(
     let fibres = Fibres {
         runtime: Mutex::new(Some(runtime)),
         contexts,
-        searches: AtomicUsize::new(0),
+        selections: AtomicUsize::new(0),
     };
     let max_tasks = fibre_connections_max(
         sys::limits::memory_areas(),
@@ -108,9 +112,10 @@ pub(crate) fn start<S: Service>(
     ConnectionTasks::open(running, setup, fibres, max_tasks.unwrap_or(usize::MAX))
 }
 
-/// Returns how many connections `fibres` can serve if the process may have `mappings` memory
-/// mappings ([`sys::limits::memory_areas`]), at least 1. Returns `None` if mappings set no limit,
-/// because guard pages need no mappings of their own ([`fibre::has_lightweight_guard_pages`]).
+/// Returns the maximum number of connections that `fibres` can serve, at least 1. `mappings` is the
+/// maximum number of memory mappings of the process ([`sys::limits::memory_areas`]). Returns `None`
+/// if this number does not limit the connections, because guard pages need no mappings of their own
+/// ([`fibre::has_lightweight_guard_pages`]).
 #[must_use]
 pub fn fibre_connections_max(mappings: u64, has_lightweight_guard_pages: bool) -> Option<usize> {
     if has_lightweight_guard_pages {
@@ -120,8 +125,8 @@ pub fn fibre_connections_max(mappings: u64, has_lightweight_guard_pages: bool) -
     Some((mappings.saturating_sub(OTHER_MAPPINGS) / MAPPINGS_PER_FIBRE).max(1))
 }
 
-/// Returns how many memory mappings `fibres` needs for this many connections, if guard pages need
-/// mappings of their own.
+/// Returns how many memory mappings the process needs to serve `connections` connections by
+/// `fibres`, if guard pages need mappings of their own.
 #[must_use]
 pub fn fibre_mappings_needed(connections: usize) -> u64 {
     (connections.saturating_mul(MAPPINGS_PER_FIBRE)).saturating_add(OTHER_MAPPINGS) as u64

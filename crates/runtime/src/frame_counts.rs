@@ -1,34 +1,38 @@
-//! What the workers of [`bypass`](crate::bypass) count at their devices. For the sockets of the
-//! other runtimes, the kernel has such counters (`/proc/net/snmp`, `/proc/net/netstat`).
+//! What the workers of [`bypass`](crate::bypass) count: frames, and events of their TCP/IP stacks.
+//! (In the runtime `bypass` each worker has a TCP/IP stack of its own. The worker receives and sends
+//! frames at a packet socket of a network device.) The other runtimes use sockets of the kernel, for
+//! which the kernel has such counters (`/proc/net/snmp`, `/proc/net/netstat`).
 
 use tcpip::Counts;
 
-/// A quantity that each worker counts at its device.
+/// A quantity that each worker counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum FrameCount {
     /// Frames received.
     Received,
-    /// Frames that the device has taken to send.
+    /// Frames that the worker has passed to the device, which sends them.
     Sent,
-    /// Frames that arrived and were lost, because too many frames waited for the worker.
+    /// Frames that arrived at the packet socket and were lost, because too many frames waited there
+    /// for the worker.
     Lost,
     /// Received frames that were truncated or had a wrong checksum.
     Damaged,
-    /// Received frames that were dropped, because too many frames waited to be sent.
+    /// Received frames that were dropped, because too many frames of the worker waited to be sent.
     Dropped,
     /// Received TCP segments that belonged to no connection.
     Unknown,
-    /// Connections that were dropped before they were established, because there were too many of
-    /// them or the handshake took too long.
+    /// Connections that were dropped before they were established, because the handshake took too
+    /// long or too many handshakes were in progress.
     HalfOpenDropped,
-    /// Connections that the server has reset, because the client did not answer, too many closed
-    /// connections were not finished, or the worker ended.
+    /// Connections that the server has reset, for one of these reasons: the client was silent for
+    /// too long; the server had closed the connection, but the closing handshake took too long; too
+    /// many connections were closing at the same time; or the worker's stack ended.
     Reset,
 }
 
 impl FrameCount {
-    /// All quantities, in the order in which `stats` prints them.
+    /// All quantities, in the order in which the command `stats` prints them.
     pub const ALL: [Self; 8] = [
         Self::Received,
         Self::Sent,
@@ -40,7 +44,7 @@ impl FrameCount {
         Self::Reset,
     ];
 
-    /// Returns the name of the quantity in `stats`.
+    /// Returns the name of the quantity in the reply to `stats`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,8 +59,9 @@ impl FrameCount {
         }
     }
 
-    /// Returns the value of the quantity for one worker. `stacks` is the sum of the counters of its
-    /// TCP/IP stacks. `sent` and `lost` are numbers of frames, counted at its packet socket.
+    /// Returns the value of this quantity for one worker. `stacks` is the sum of the counters of
+    /// all TCP/IP stacks that the worker has had: a worker that restarts gets a new stack. `sent`
+    /// and `lost` are the numbers of frames sent and lost at the worker's packet socket.
     pub(crate) fn of(self, stacks: &Counts, sent: u64, lost: u64) -> u64 {
         match self {
             Self::Received => stacks.frames,

@@ -1,5 +1,5 @@
-//! The inbox of a worker. The acceptor puts new connections into the inbox, and any thread can wake
-//! the worker by it.
+//! The inbox of a worker. The acceptor puts new connections into the inbox. The inbox also contains
+//! the waker by which any thread can wake the worker.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,8 @@ use crate::transport::SocketTransport;
 pub(crate) struct Inbox {
     /// New connections that the worker has not taken, at most [`INBOX_MAX`].
     accepted: Mutex<VecDeque<SocketTransport>>,
-    /// The event for which the worker waits by epoll or io_uring.
+    /// Wakes the worker, by an event (a descriptor) for which the worker waits by epoll or
+    /// io_uring.
     pub(crate) waker: Waker,
 }
 
@@ -39,7 +40,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Takes the oldest connection. `None` if there is none.
+    /// Takes the oldest connection out of the inbox. Returns `None` if the inbox is empty.
     pub(crate) fn take(&self) -> Option<SocketTransport> {
         self.accepted
             .lock()
@@ -48,8 +49,9 @@ impl Inbox {
     }
 }
 
-/// Makes the inbox a standard `Waker`. A mailbox wakes its worker by this waker when the result of
-/// a ticket has arrived (a result that another thread produces).
+/// Makes the inbox usable as a waker of the standard library (`std::task::Waker`). A *ticket*
+/// stands for a result that another thread produces. When this result arrives in the worker's
+/// mailbox, the mailbox wakes the worker by this waker.
 impl Wake for Inbox {
     fn wake(self: Arc<Self>) {
         self.waker.wake();

@@ -7,8 +7,8 @@
 //!          └─▶ or a new thread or fibre for each connection
 //! ```
 //!
-//! A *burst* is the set of connections that became ready during one wait; they are answered
-//! together. *Maintain* is one step of the service's background work.
+//! A *burst* is the set of connections that became ready during one wait; the worker answers these
+//! connections together. *Maintain* is one step of the service's background work.
 //!
 //! There are five runtimes ([`Kind`]), which all give the same replies:
 //!
@@ -17,7 +17,7 @@
 //! - `threads`: a thread per connection; the configured number of workers limits how many of these
 //!   threads answer requests at the same time;
 //! - `fibres`: a fibre (a thread of user space) per connection, on one kernel thread per worker;
-//! - [`bypass`]: a TCP/IP stack per worker, in this process, instead of the kernel's TCP.
+//! - [`bypass`]: a TCP/IP stack in this process per worker, in place of the kernel's TCP.
 //!
 //! A sixth, [`memory`], serves connections in memory for tests. Each runtime is a folder with at
 //! least these four files: `accept` (a new connection), `worker` (the loop), `wake` (how threads
@@ -27,7 +27,8 @@
 //! - A connection stays with one worker, thread or fibre until it is closed.
 //! - Answering a request of the cache makes no system call, except for `stats` and `verbosity`.
 //!   Answering a request for a document may read its file.
-//! - The memory that slow peers can occupy is bounded, per connection and in total (`buffered`).
+//! - The memory that slow peers can occupy is bounded, per connection and in total (module
+//!   `buffered`).
 //! - While a peer does not read its replies, the server receives no further requests from this
 //!   peer. Only `rings` may receive some, because a receive may be in progress already.
 
@@ -105,10 +106,10 @@ impl Kind {
         Self::Fibres,
         Self::Bypass,
     ];
-    /// The runtimes over sockets of the kernel, which [`start`] starts.
+    /// The runtimes that use sockets of the kernel. [`start`] starts only these.
     pub const OVER_SOCKETS: [Self; 4] = [Self::Events, Self::Rings, Self::Threads, Self::Fibres];
-    /// The runtimes tried if none is selected, in this order. The first that this machine supports
-    /// is used.
+    /// The runtimes to try, in this order, if the user selects none. The first that this machine
+    /// supports is used.
     pub const BEST_FIRST: [Self; 2] = [Self::Rings, Self::Events];
 
     /// Returns the name of the runtime on the command line and in `stats settings`.
@@ -126,7 +127,7 @@ impl Kind {
     /// Checks whether this machine supports the runtime.
     ///
     /// # Errors
-    /// The kernel lacks a feature that the runtime needs. The error names it.
+    /// The kernel lacks a feature that the runtime needs. The error names the feature.
     pub fn probe(self) -> io::Result<()> {
         match self {
             Self::Events | Self::Threads | Self::Fibres | Self::Bypass => Ok(()),
@@ -138,7 +139,7 @@ impl Kind {
 /// Checks whether fibres can wait by io_uring on this machine. If not, they wait by epoll.
 ///
 /// # Errors
-/// The kernel lacks a feature that fibres need for it. The error names the feature.
+/// The kernel lacks a feature that this wait needs. The error names the feature.
 pub fn rings_for_fibres() -> io::Result<()> {
     fibre::IoBackend::Rings.probe()
 }
@@ -158,7 +159,8 @@ pub fn start(
     let setup = Shared::new(setup, service);
     let inboxes = match kind {
         Kind::Events | Kind::Rings => setup.workers,
-        // One inbox, of the supervisor: the thread that joins the threads or fibres of connections.
+        // One inbox, for the supervisor. The supervisor is the thread that joins the threads or
+        // fibres of connections.
         Kind::Threads | Kind::Fibres => 1,
         // `start_bypass` starts this runtime. It has a network interface instead of listeners.
         Kind::Bypass => return Err(io::ErrorKind::InvalidInput.into()),
@@ -217,8 +219,8 @@ pub fn start_threads(
     })
 }
 
-/// Creates the shared state, with this number of inboxes, and calls `start`, which starts the
-/// threads. If `start` fails, stops the threads that it has started.
+/// Creates a [`Running`] with `inboxes` inboxes, and calls `start`, which adds threads to it. If
+/// `start` fails, stops the threads that it has started.
 fn start_or_stop(
     inboxes: usize,
     setup: &Shared,

@@ -1,11 +1,17 @@
-//! The task (a thread or a fibre) of one connection. It receives, answers all requests, sends, and
-//! receives again. While the peer does not read its replies, the task sleeps in a send and receives
-//! nothing.
+//! The task (a thread or a fibre) of one connection. It receives, answers all received requests,
+//! sends, and receives again. While the peer does not read its replies, the task sleeps in a send
+//! and receives nothing.
 //!
-//! In a *turn*, the session (the service's state of the connection) answers a bounded number of
-//! requests. It may need several turns for the input of one receive.
+//! A *session* is the service's state of one connection. In a *turn*, the session answers a bounded
+//! number of requests. The input of one receive may need several turns. A task needs a *worker
+//! context* (the service's state of a worker, and counters) for each turn. The tasks share a few
+//! contexts.
+//!
+//! A session *holds memory* while it keeps memory of the service in use for which other connections
+//! may wait, such as the memory of an upload. The *supervisor* is the thread that joins finished
+//! tasks and closes connections.
 
-mod burst;
+mod turn;
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -37,10 +43,11 @@ struct ConnectionTask<C: TaskRuntime> {
     buffer: Vec<u8>,
     /// Replies that are not sent yet.
     output: Output<<C::Service as Worker>::Pin>,
-    /// The number of bytes that were counted as sent, but that the session has taken back, because
-    /// they belong to a file and were not in memory. They are not counted again when they are sent.
+    /// The number of bytes that are counted as sent, but were not sent: the session has taken them
+    /// back, because they belong to a file and were not in the page cache. The session appends them
+    /// to a later output. They are not counted again then.
     taken_back: u64,
-    /// The connection waits for memory held by other connections.
+    /// The connection waits for memory that other connections hold.
     waits_for_memory: bool,
     /// The transform of the connection's bytes. `None` if they are sent and received unchanged.
     transformer: Option<Box<Transformer>>,
@@ -60,8 +67,8 @@ struct ConnectionTask<C: TaskRuntime> {
 struct Received {
     /// The number of received bytes. 0 means that the peer has shut down its sending side.
     len: usize,
-    /// How many of these bytes are in the receive buffer: all, or 0 if they were appended to the
-    /// held input or received directly into the service's memory.
+    /// The number of bytes of input in the receive buffer: `len`, or 0 if the bytes were appended
+    /// to the held input or received directly into the service's memory.
     in_buffer_len: usize,
 }
 
@@ -124,12 +131,13 @@ impl<C: TaskRuntime> Drop for TaskEntry<C> {
             // The task's buffers have been freed already.
             self.tasks.count_buffered(peer, 0);
         }
-        let is_first = self.tasks.peers.finish(self.slot);
+        let must_wake_supervisor = self.tasks.peers.finish(self.slot);
         // Dropping the last reference to the peer closes the socket, which is a system call. So it
         // happens here, after the list has been unlocked.
         self.peer = None;
         self.tasks.setup.counts.count_closed();
-        if is_first {
+        if must_wake_supervisor {
+            // The inbox is the supervisor's. The supervisor joins this task.
             self.tasks.inbox.waker.wake();
         }
     }
@@ -139,7 +147,7 @@ impl<C: TaskRuntime> Drop for ConnectionTask<C> {
     fn drop(&mut self) {
         if let Some(mailbox) = &self.mailbox {
             // The closed mailbox drops all results, also those that arrive later. Dropping a result
-            // returns its memory to its source (what produces the result, such as a disk).
+            // returns the result's memory to the producer, such as a disk.
             mailbox.close();
         }
     }
@@ -152,6 +160,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             && self.answer_all(&received)
         {
             if !self.socket.prefers_exchange() {
+                // A receive does not suspend the task while input is available. Without this yield,
+                // other tasks might never run.
                 self.socket.yield_now();
             }
         }
@@ -163,23 +173,25 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     fn receive(&mut self) -> Option<Received> {
         let is_idle = self.held.is_empty() && !self.session.holds_memory();
         let transformer = self.transformer.as_ref();
-        let wire = transformer.map_or(0, |transformer| transformer.buffered());
+        let transformer_len = transformer.map_or(0, |transformer| transformer.buffered());
+        // The supervisor reads these three values of the peer, to find connections to close.
         self.peer.set_holding(self.session.holds_memory());
         self.peer.set_idle(is_idle);
         self.peer
             .set_input_deadline(self.session.input_deadline_ns());
         if !self
             .tasks
-            .count_buffered(&self.peer, self.held.capacity() + wire)
+            .count_buffered(&self.peer, self.held.capacity() + transformer_len)
         {
             return None;
         }
         if is_idle && self.tasks.stops_workers.load(Ordering::Relaxed) {
-            // The server stops. The receive below still returns the input that has arrived. The
-            // next receive returns the end of the stream.
+            // The server stops. The receive below still returns the input that has arrived. After
+            // that, a receive returns the end of the stream.
             self.peer.stream.shutdown_receive();
         }
-        // Receive directly into the memory of an upload if many of its bytes are missing.
+        // An *upload* is a value whose bytes go into the service's memory. If at least `DIRECT_MIN`
+        // of them have not arrived yet, receive directly into that memory.
         let is_direct = self.transformer.is_none()
             && self.session.upload_buffer().len() >= DIRECT_MIN
             && self.held.is_empty();
@@ -205,12 +217,12 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
         let mut in_buffer_len = len;
         if let Some(transformer) = &mut self.transformer {
-            let wire = &self.buffer[..len];
-            let received = transformer.receive(wire, self.held.tail());
+            let wire_bytes = &self.buffer[..len];
+            let received = transformer.receive(wire_bytes, self.held.tail());
             if let Err(error) = received {
                 self.tasks.count_if_panic(&error);
-                // The transform may have left a message about the error for the peer. Send as much
-                // of it as the socket has space for.
+                // The transform may have left a message about the error, which is for the peer.
+                // Send as much of this message as the socket has space for.
                 let _ = self.socket.try_send(&[IoSlice::new(transformer.unsent())]);
                 return None;
             }
@@ -245,7 +257,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// turn may be left in `output` for an exchange. Returns false if the connection has to be
     /// closed.
     fn answer_all(&mut self, received: &Received) -> bool {
-        // Received bytes that are not counted in the statistics yet.
+        // The number of received bytes that are not counted in the statistics yet.
         let mut uncounted = received.len as u64;
         let mut in_buffer_len = received.in_buffer_len;
         loop {
@@ -253,18 +265,21 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             if uncounted > 0 {
                 self.peer.set_active(second(now_ns));
             }
-            let next = self.burst(in_buffer_len, std::mem::take(&mut uncounted), now_ns);
+            let next = self.answer_turn(in_buffer_len, std::mem::take(&mut uncounted), now_ns);
             let is_last = matches!(next, Next::Input | Next::Upload);
             let sends_with_receive = is_last && received.len > 0 && self.can_exchange();
             if !sends_with_receive && !self.send() {
                 return false;
             }
+            // A step of the service's background work, if one is due.
             self.tasks.maintain(now_ns);
             if in_buffer_len > 0 {
                 self.fit_buffer(in_buffer_len);
                 in_buffer_len = 0;
             }
             match next {
+                // With `OutputSpace` the session needs space in the output. There is space now,
+                // because the output has been sent.
                 Next::Yield | Next::OutputSpace => self.socket.yield_now(),
                 Next::Memory => {
                     if !self.wait_for_memory(now_ns) {
@@ -304,13 +319,14 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// [`LINGER_NS`] and about [`LINGER_LEN`] bytes.
     fn discard_input(&mut self) {
         self.held = HeldInput::default();
-        // The receive buffer is not counted (`count_buffered`), so keep only a short one.
+        // `count_buffered` does not count the receive buffer, so make this buffer short.
         self.fit_buffer(0);
         if !self.count_buffered() {
             return;
         }
         self.peer.stream.shutdown_send();
-        // If the server stops, the supervisor shuts down the receiving direction of idle peers.
+        // If the server stops, the supervisor shuts down the receiving direction of idle peers. So
+        // the receives below then end early.
         self.peer.set_idle(true);
         let deadline_ns = monotonic_ns() + LINGER_NS;
         let mut discarded = 0;
@@ -358,6 +374,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// Sends all replies, and waits as long as the peer takes to read them. Returns false if the
     /// connection is lost or has to be closed.
     fn send(&mut self) -> bool {
+        // A *pin* is memory of the service that is sent without a copy.
         let has_pins = self.output.has_pins();
         self.peer
             .set_holding(has_pins || self.session.holds_memory());
@@ -368,14 +385,15 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         while sent < self.output.len() || self.has_wire_bytes() {
             if sent >= turn_end {
                 turn_end = sent + SEND_PER_TURN;
-                // Tell the service that the burst is over before other tasks run. Otherwise this
-                // context would delay the reclamation of memory meanwhile.
+                // Before other tasks run, announce that the context refers to no memory of the
+                // service. Memory is reclaimed only after new announcements of all contexts in use.
+                // Each turn ends with one, but the last turn may have been long ago.
                 let runtime = &self.tasks.runtime;
                 runtime.with_context(|context| context.service.end_burst(None));
                 self.socket.yield_now();
             }
             if !may_block && self.output.file_rest(sent).is_some() {
-                // A file is sent by sendfile(2), which has no flag against blocking.
+                // A file is sent by sendfile(2), which has no flag that prevents blocking.
                 may_block = true;
                 if !self.count_buffered_and(self.session.result_bytes()) {
                     return false;
@@ -384,8 +402,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             let sent_once = match self.send_once(&mut sent, may_block) {
                 Ok(Some(sent_once)) => sent_once,
                 Ok(None) => {
-                    // The next bytes belong to a file and are not in memory. The session takes back
-                    // the rest of the output, and gets the bytes in another way.
+                    // The next bytes belong to a file and are not in the page cache. The session
+                    // takes back the rest of the output. In a later turn, it appends these bytes
+                    // again, after it has read them into memory.
                     let len = self.output.len() - sent;
                     self.session.take_back(len);
                     self.taken_back += len as u64;
@@ -404,6 +423,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                     return false;
                 }
             }
+            // The time of activity matters only if the peer could delay the task, or keep pinned
+            // memory in use. Otherwise save the reading of the clock.
             if sent_once.len > 0 && (has_pins || may_block) {
                 self.peer.set_active(second(monotonic_ns()));
             }
@@ -412,9 +433,10 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         true
     }
 
-    /// Sends by one system call: the output from byte `sent` on, or the wire bytes that the
-    /// transform makes of it. Advances `sent` by the output bytes that were sent or transformed.
-    /// Returns `None` if the next bytes belong to a file and are not in memory.
+    /// Sends by one system call: the output from byte `sent` on, or, with a transform, *wire* bytes
+    /// (the bytes on the network that the transform makes of the output). Advances `sent` by the
+    /// output bytes that were sent or transformed. Returns `None` if the next bytes belong to a
+    /// file and are not in the page cache.
     fn send_once(&mut self, sent: &mut usize, may_block: bool) -> io::Result<Option<SentOnce>> {
         let socket = &self.socket;
         if let Some(rest) = self.output.file_rest(*sent) {
@@ -444,12 +466,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             }));
         };
         if transformer.unsent().is_empty() {
+            // Transform the next part of the output.
             *sent += transformer.load(&self.output, *sent)?;
         }
-        let wire = transformer.unsent();
-        let wire = &wire[..wire.len().min(BLOCKING_SEND_MAX)];
-        let len = send(&[IoSlice::new(wire)])?;
-        let is_complete = len == wire.len();
+        let wire_bytes = transformer.unsent();
+        let wire_bytes = &wire_bytes[..wire_bytes.len().min(BLOCKING_SEND_MAX)];
+        let len = send(&[IoSlice::new(wire_bytes)])?;
+        let is_complete = len == wire_bytes.len();
         transformer.advance(len);
         Ok(Some(SentOnce { len, is_complete }))
     }
@@ -461,8 +484,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     }
 
     /// Counts the bytes that the task keeps while it waits: the held input, the output, and the
-    /// buffers of the transform. Returns false if the connection has to be closed because the bytes
-    /// of all connections exceed their bound.
+    /// buffers of the transform. If the bytes of all connections together exceed their bound, some
+    /// connections are closed. Returns false if this connection is closed.
     fn count_buffered(&self) -> bool {
         self.count_buffered_and(0)
     }
@@ -470,12 +493,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// As [`count_buffered`](Self::count_buffered), with `further` bytes added.
     fn count_buffered_and(&self, further: usize) -> bool {
         let transformer = self.transformer.as_ref();
-        let wire = transformer.map_or(0, |transformer| transformer.buffered());
-        let bytes = self.held.capacity() + self.output.capacity() + wire + further;
+        let transformer_len = transformer.map_or(0, |transformer| transformer.buffered());
+        let bytes = self.held.capacity() + self.output.capacity() + transformer_len + further;
         self.tasks.count_buffered(&self.peer, bytes)
     }
 
-    /// Empties the output after it was sent. Frees its memory if it was long.
+    /// Empties the output. Frees the output's buffer if the output is longer than
+    /// [`IDLE_BUFFER_LEN`].
     fn clear_output(&mut self) {
         if self.output.len() > IDLE_BUFFER_LEN {
             self.output = Output::default();
@@ -484,12 +508,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Sleeps until a request that waits for memory may be retried. Once a second, one such task
-    /// wakes the supervisor, which closes slow holders: connections that hold memory, and whose
-    /// peers are inactive. Returns false if the connection has to be closed.
+    /// Sleeps until a request that waits for memory may be retried. Once a second, one of the tasks
+    /// that wait for memory wakes the supervisor, which closes slow holders: connections that hold
+    /// memory, and whose peers are inactive. Returns false if the connection has to be closed.
     fn wait_for_memory(&mut self, now_ns: u64) -> bool {
         let setup = &self.tasks.setup;
-        if setup.counts.request_memory(second(now_ns)) {
+        let is_first_in_second = setup.counts.request_memory(second(now_ns));
+        if is_first_in_second {
             self.tasks.inbox.waker.wake();
         }
         // This connection waits for memory, not for its peer, so it must not be closed as a slow
@@ -516,9 +541,11 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         self.peer.set_holding(false);
         self.peer.set_waiting_elsewhere(true);
         while !self.deliver() {
+            // A timeout of 0: look whether the peer has hung up, without sleeping.
             if self.peer.is_shut() || self.socket.hangs_up_within(0) {
                 return false;
             }
+            // Sleep until the mailbox gets a result, or the next such check is due.
             self.socket.wait_woken(HANG_UP_CHECK_NS);
         }
         self.resume();
@@ -545,6 +572,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                 let (number, result) = (completed.number, completed.result);
                 context.service.begin_burst(now_ns);
                 context.service.complete(session, number, result);
+                // `None`: the duration of this burst is not recorded as a latency.
                 context.service.end_burst(None);
             });
         }
@@ -555,13 +583,14 @@ impl<C: TaskRuntime> ConnectionTask<C> {
 /// The result of one call of [`ConnectionTask::send_once`].
 #[derive(Default)]
 struct SentOnce {
-    /// Bytes sent.
+    /// The number of bytes sent.
     len: usize,
-    /// The socket had space for all bytes that were passed to it.
+    /// All remaining bytes, or as many as the limit of one call, were sent. If not, the socket may
+    /// have no space left.
     is_complete: bool,
 }
 
-/// Returns whether the same call may succeed when it is repeated.
+/// Returns whether the call that failed with `error` may succeed when it is repeated.
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)

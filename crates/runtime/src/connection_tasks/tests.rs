@@ -1,4 +1,4 @@
-//! Unit test of the limit on the number of tasks.
+//! Unit test of the limit on the number of tasks: each task has an entry in the list of peers.
 
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use super::{Peer, Peers};
 #[test]
 fn peer_above_the_limit_gets_no_entry_until_another_is_removed() {
     let peers = Peers::<()>::default();
-    let peer = || {
+    let new_peer = || {
         let (stream, _) = Stream::pair().unwrap();
-        Arc::new(Peer::new(stream, 1))
+        let now_s = 1;
+        Arc::new(Peer::new(stream, now_s))
     };
     let (max, first_slot) = (1, 0);
-    assert_eq!(peers.insert(peer(), max), Some(first_slot));
-    assert_eq!(peers.insert(peer(), max), None);
+    assert_eq!(peers.insert(new_peer(), max), Some(first_slot));
+    assert_eq!(peers.insert(new_peer(), max), None);
     peers.remove(first_slot);
-    assert_eq!(peers.insert(peer(), max), Some(first_slot));
+    assert_eq!(peers.insert(new_peer(), max), Some(first_slot));
 }

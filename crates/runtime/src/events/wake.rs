@@ -1,16 +1,17 @@
-//! How other threads wake a worker of `events`: by an event of its inbox. They do so for new
-//! connections, for the results of tickets (results that other threads produce), and when a
-//! connection waits for memory.
+//! How other threads wake a worker of `events`: by an event of the worker's inbox. The reasons are
+//! a new connection, the result of a ticket (a result that another thread produces), a connection
+//! of any worker that waits for memory, and the stop of the server.
 
 use super::worker::Worker;
 
 impl<S: service::Worker> Worker<S> {
-    /// Handles an event of the inbox: closes slow holders (connections that hold memory for which
-    /// others wait, and whose peers are inactive), delivers the results of tickets, and takes new
-    /// connections.
+    /// Handles an event of the inbox: takes new connections, delivers the results of tickets, and
+    /// closes slow holders. A *slow holder* holds memory while another connection waits for memory,
+    /// and has an inactive peer.
     #[cold]
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
         self.inbox.waker.clear();
+        // Closes slow holders and delivers results.
         self.connections.on_wake(now_ns);
         self.take_accepted(now_ns);
     }

@@ -1,5 +1,6 @@
-//! A worker of `events`: it waits for events of its connections by epoll, answers them in bursts,
-//! and runs the service's maintenance.
+//! A worker of `events`. It waits by epoll for connections that are ready, answers them in bursts,
+//! and runs the service's maintenance. A *burst* is the set of connections that are ready after one
+//! wait.
 
 use std::io;
 use std::sync::Arc;
@@ -15,13 +16,16 @@ use crate::restart::EventLoop;
 use crate::transport::SocketTransport;
 use crate::worker_context::WorkerContext;
 
-/// The token of events of the worker's inbox. The token of a connection's events is its slot.
+/// The token of events of the worker's inbox. A *token* is the number that epoll returns with each
+/// event of a descriptor. For a connection, it is the connection's slot (index in the worker's
+/// table).
 const INBOX_TOKEN: u64 = u64::MAX;
 
-/// A worker: its inbox and its connections.
+/// A worker of `events`.
 pub(super) struct Worker<S: service::Worker> {
     pub(super) inbox: Arc<Inbox>,
-    /// The worker's context, its epoll instance and its connections.
+    /// The worker's connections, and what the worker needs to serve them: its context (the
+    /// service's state, counters and buffers) and its epoll instance.
     pub(super) connections: ReadinessLoop<S, SocketTransport, Poll>,
 }
 
@@ -64,13 +68,16 @@ impl<S: service::Worker> EventLoop for Worker<S> {
 
     fn serve_all(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_WAIT);
+        // The slots of the connections in the current burst.
         let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
+        // Makes the pauses below precise, if any are configured.
         self.connections.context.set_up_thread();
         loop {
             // While the worker waits it is offline: it refers to no memory of the service. So
             // other workers can reclaim memory meanwhile.
             let context = &mut self.connections.context;
             context.service.offline();
+            // A configured pause between two bursts, so that more requests are answered together.
             if context.must_pause() {
                 context.pause();
             }
@@ -86,11 +93,13 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             });
             self.connections
                 .serve_ready(connection_events, now_ns, &mut burst);
-            // New connections get slots only now, after all events are handled. Otherwise an event
-            // of a connection that has just been closed could reach a new one in its slot.
+            // New connections get slots only now, after all events are handled. Otherwise a new
+            // connection could get the slot of a connection that was just closed, and then an event
+            // of the closed connection.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
             }
+            // Closes connections with silent peers, and gives a turn to those whose input is late.
             self.connections.sweep(now_ns);
             self.connections.context.maintain(now_ns);
             if self.has_stopped(now_ns) {

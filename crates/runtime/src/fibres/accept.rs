@@ -9,7 +9,10 @@ use super::Fibres;
 use crate::acceptor::Exhausted;
 
 impl<S: Worker> Fibres<S> {
-    /// Starts a fibre that runs `serve_connection`.
+    /// Starts a fibre that runs `serve_connection`, the main function of a connection's fibre.
+    ///
+    /// # Errors
+    /// There is no memory for the fibre's stack, or the processors have been stopped.
     pub(super) fn start(
         &self,
         serve_connection: impl FnOnce() + Send + 'static,

@@ -1,5 +1,6 @@
-//! How `fibres` stops. The function of a fibre returns when its connection is closed, and the
-//! supervisor joins the fibre. The processors are stopped after the last fibre has ended.
+//! How `fibres` stops. The main function of a fibre returns when its connection is closed, and the
+//! supervisor thread joins the fibre. The processors (the kernel threads that run fibres) are
+//! stopped after the last fibre has ended.
 
 use std::any::Any;
 use std::sync::PoisonError;
@@ -24,7 +25,7 @@ impl<S: Worker> Fibres<S> {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = runtime.take();
         if let Some(runtime) = runtime {
-            // The only error is that some fibres have not ended. All fibres have, so there is none.
+            // The only possible error is that some fibres have not ended. But all have ended.
             let _ = runtime.stop(Duration::from_nanos(DRAIN_NS));
         }
     }

@@ -1,6 +1,6 @@
-//! How a fibre of a connection waits for its socket: by the io_uring of its processor (the kernel
-//! thread that runs it), or by epoll. Also the hooks that the fibre scheduler calls when a
-//! processor falls asleep, wakes up or has received input.
+//! How the fibre of a connection waits for its socket: by the io_uring of its processor (the kernel
+//! thread that runs the fibre), or by epoll. Also the hooks that the fibre scheduler calls when a
+//! processor falls asleep, wakes up, has received input, or has polled the kernel.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,11 +43,11 @@ impl Wake for FibreWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // The result is put into the mailbox before this call. The fibre clears the flag
-        // (`wait_woken`), then looks into the mailbox. Suppose that it looks too early to find the
-        // result. Then it has locked the mailbox before the thread that puts the result. So its
-        // clearing happens before this swap, although both are relaxed. The swap finds the flag
-        // cleared, and the fibre gets a permit to look again.
+        // No result is missed, although all accesses of the flag are relaxed. This thread first
+        // puts the result into the mailbox, then sets the flag here. The fibre first clears the
+        // flag (`wait_woken`), then looks into the mailbox. If the fibre does not find the result,
+        // it has locked the mailbox before this thread has. So the fibre has cleared the flag
+        // before this swap. The swap then finds the flag cleared, and the fibre gets a permit.
         if !self.is_woken.swap(true, Ordering::Relaxed) {
             self.permits.release();
         }
@@ -77,8 +77,8 @@ impl FibreSocket {
         })
     }
 
-    /// Returns the result of a send. If nothing was sent because the socket has no space, first
-    /// waits until it has. The caller then repeats the send, unless the connection was shut.
+    /// Returns `sent`, the result of a send. If this is the error `WouldBlock`, first waits until
+    /// the socket has space. The caller then repeats the send, unless the connection was shut.
     fn or_wait<T>(&self, sent: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &sent
             && error.kind() == io::ErrorKind::WouldBlock
@@ -125,6 +125,7 @@ impl PeerSocket for FibreSocket {
     }
 
     fn prefers_exchange(&self) -> bool {
+        // A ring submits the send and the receive together, and the fibre waits only once.
         self.socket.kind() == IoBackend::Rings
     }
 
@@ -137,7 +138,7 @@ impl PeerSocket for FibreSocket {
     }
 
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {
-        // A hang-up does not end the sleep. It is noticed after the sleep. A fibre that was
+        // A hang-up does not end the sleep, so look for a hang-up after the sleep. A fibre that was
         // cancelled treats its connection as lost.
         let is_cancelled = fibre::sleep(Duration::from_nanos(timeout_ns)).is_err();
         is_cancelled || self.socket.inner().peer.stream.hangs_up_within(0)
@@ -155,9 +156,9 @@ impl PeerSocket for FibreSocket {
     }
 }
 
-/// The hooks that the fibre scheduler calls. They take the context of a processor offline while the
-/// processor sleeps, so that it does not delay the reclamation of memory. They also prefetch the
-/// memory that received requests will need.
+/// The hooks that the fibre scheduler calls. While a processor sleeps, they take its context
+/// *offline*: the context then refers to no memory of the service. Otherwise it would delay the
+/// reclamation of memory. They also prefetch the memory that received requests will need.
 pub(crate) struct ProcessorHooks<S: Worker> {
     contexts: Arc<ContextPool<S>>,
 }
@@ -184,12 +185,14 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
     }
 
     fn received(&self, processor: usize, bytes: &[u8]) {
+        // `bytes` have just been received for a fibre that has not run yet. Prefetch the memory
+        // that their first request reads first; `polled` then prefetches the other memory.
         // Prefetching is optional, so do not wait for the lock.
         if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
-            // A panic here would end the processor with all its fibres, so it is caught. It is not
-            // reported: if `bytes` make the service panic here, they do so again when the
-            // connection is answered. That panic closes the connection. (With a transform such as
-            // TLS, `bytes` are not requests, and a panic here has no consequence.)
+            // A panic here would end the processor with all its fibres, so it is caught. The panic
+            // is not reported. If `bytes` make the service panic here, the service panics again
+            // when it answers the connection, and the second panic closes the connection. (With a
+            // transform such as TLS, `bytes` are not requests. Then a panic here has no effect.)
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 entry.context.service.begin_early_prefetch(bytes);
             }));
@@ -197,6 +200,8 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
     }
 
     fn polled(&self, processor: usize, fibres: usize) {
+        // The processor has polled the kernel, and `fibres` fibres have become ready. They count as
+        // one burst (the connections that are ready after one wait).
         // A panic here would end the processor with all its fibres, so it is caught.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let mut entry = self.contexts.lock(processor);

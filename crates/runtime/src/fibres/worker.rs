@@ -30,6 +30,7 @@ impl<S: Worker> ContextPool<S> {
 
     /// Locks the context of the current processor.
     fn lock_own(&self) -> MutexGuard<'_, ProcessorContext<S>> {
+        // The caller is a fibre, so it runs on a processor. The default of 0 is not used.
         self.lock(fibre::processor().unwrap_or(0))
     }
 }
@@ -56,16 +57,19 @@ impl<S: Worker> TaskRuntime for Fibres<S> {
 
     fn maintain(&self, choice: ContextChoice, now_ns: u64) -> Option<Maintained> {
         if let ContextChoice::MostRecent = choice {
+            // For a fibre, that is the context of its own processor.
             return Some(self.with_context(|context| {
                 let maintained = context.maintain_now(now_ns);
+                // Announce that the context refers to no memory of the service any more. (`None`: a
+                // step of maintenance is not recorded as the latency of a burst.)
                 context.service.end_burst(None);
                 maintained
             }));
         }
-        let search = self.searches.fetch_add(1, Ordering::Relaxed);
-        let entry = self.contexts.all[search % self.contexts.all.len()].try_lock();
-        // Skip a context whose processor is awake: either the fibres of this processor run
-        // maintenance, or it will soon sleep.
+        let selection = self.selections.fetch_add(1, Ordering::Relaxed);
+        let entry = self.contexts.all[selection % self.contexts.all.len()].try_lock();
+        // Skip a context whose processor is awake. Either the fibres of this processor run
+        // maintenance, or the processor will soon sleep.
         let mut entry = entry.ok().filter(|entry| entry.is_sleeping)?;
         let maintained = entry.context.maintain_now(now_ns);
         // Maintenance may have brought the context online. Its processor still sleeps, so take the

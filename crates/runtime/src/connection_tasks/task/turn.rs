@@ -1,6 +1,7 @@
-//! One turn of a task (the thread or fibre of a connection): with a worker context, it prepares and
-//! answers a bounded number of requests. The only possible system call is the wait for a context if
-//! all contexts are in use.
+//! One turn of a task (the thread or fibre of a connection). The task uses a *worker context* (the
+//! service's state of a worker, and counters) to prepare and answer a bounded number of requests.
+//! To *prepare* a request is to parse it and to prefetch memory for it. A turn makes no system
+//! call, unless it has to wait for a context.
 
 use service::{ConnectionId, Next, Tickets};
 
@@ -8,21 +9,27 @@ use super::ConnectionTask;
 use crate::connection_counts::Traffic;
 use crate::connection_tasks::TaskRuntime;
 
-/// The identity of the connection in the tickets of any task. Each task has a mailbox of its own,
-/// so the identity is not needed to find the connection of a result.
+/// The connection that every ticket names. (A *ticket* stands for a result that another thread
+/// produces.) All connections use this same value: each task has its own mailbox, so a result in
+/// the mailbox belongs to the task's only connection.
 const CONNECTION: ConnectionId = ConnectionId {
     slot: 0,
     generation: 0,
 };
 
 impl<C: TaskRuntime> ConnectionTask<C> {
-    /// Answers one turn of requests and returns what the session needs next. The replies are in
-    /// `output`.
+    /// Answers the requests of one turn and returns what the session needs next. The replies are
+    /// then in `output`.
     ///
     /// The input is the first `in_buffer_len` bytes of the receive buffer or, if `in_buffer_len` is
-    /// 0, the held input. Input that the session does not consume is held. `received_len` is added
-    /// to the counter of received bytes.
-    pub(super) fn burst(&mut self, in_buffer_len: usize, received_len: u64, now_ns: u64) -> Next {
+    /// 0, the held input. Bytes that the session does not consume are in the held input afterwards.
+    /// `received_len` is added to the counter of received bytes.
+    pub(super) fn answer_turn(
+        &mut self,
+        in_buffer_len: usize,
+        received_len: u64,
+        now_ns: u64,
+    ) -> Next {
         let input = if in_buffer_len > 0 {
             &self.buffer[..in_buffer_len]
         } else {
@@ -35,20 +42,25 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             connection: CONNECTION,
             open: &mut self.tickets,
         };
+        // A transform has to read the bytes that it transforms, so it cannot send a file directly.
         output.set_accepts_files(self.transformer.is_none());
         let taken_back = &mut self.taken_back;
         let waited_for_memory = self.waits_for_memory;
         let progress = self.tasks.runtime.with_context(|context| {
             context.counts.add(Traffic::BytesRead, received_len);
+            // `answer_one` answers only this connection. It appends the replies to the context's
+            // output, so swap the task's output into the context for this call.
             std::mem::swap(&mut context.output, output);
             let progress = context.answer_one(session, input, tickets, now_ns);
             std::mem::swap(&mut context.output, output);
             // The counters belong to the context, which the task has only during this closure. So
             // the output is counted as sent before it is sent.
             let len = output.len() as u64;
-            let counted = len.min(*taken_back);
-            *taken_back -= counted;
-            context.counts.add(Traffic::BytesWritten, len - counted);
+            let counted_before = len.min(*taken_back);
+            *taken_back -= counted_before;
+            context
+                .counts
+                .add(Traffic::BytesWritten, len - counted_before);
             match progress.next {
                 Next::Yield | Next::OutputSpace => context.counts.add(Traffic::Yields, 1),
                 // Count the wait once, even if the connection retries several times.
