@@ -1,7 +1,7 @@
 //! What the workers of [`bypass`](crate::bypass) count: frames, and events of their TCP/IP stacks.
-//! (In the runtime `bypass` each worker has a TCP/IP stack of its own. The worker receives and sends
-//! frames at a packet socket of a network device.) The other runtimes use sockets of the kernel, for
-//! which the kernel has such counters (`/proc/net/snmp`, `/proc/net/netstat`).
+//! (In the runtime `bypass` each worker has a TCP/IP stack of its own. The worker receives and
+//! sends frames at a packet socket of a network device.) The other runtimes use sockets of the
+//! kernel, which has such counters itself (`/proc/net/snmp`, `/proc/net/netstat`).
 
 use tcpip::Counts;
 
