@@ -5,16 +5,19 @@
 //! 4 bytes 2 bytes  4 bytes  length bytes        numbers are big-endian
 //! ```
 //!
-//! Every frame contains the version of the messages. The layout of the first ten bytes is the same
-//! in all versions, so that each end can report which version the other end speaks.
+//! The first four bytes are the magic number, which marks a frame. The version is that of the
+//! agents' protocol, which defines the messages in the bodies. The layout of the first ten bytes is
+//! the same in all versions. Therefore a program can read and report the version of a frame even if
+//! it cannot parse the message.
 
 use crate::limits::FRAME_LEN_MAX;
 
+/// The magic number: the first four bytes of every frame.
 const MAGIC: [u8; 4] = *b"CAGT";
-/// The version of the messages. A change to a message must increase it. The messages contain the
-/// settings of a run, so a change to these settings must increase it too.
+/// The version of the agents' protocol. It must be increased with each change to the content of a
+/// message. The settings of a run are part of a message, so a change to them counts too.
 pub const VERSION: u16 = 2;
-/// The number of bytes before the body.
+/// The number of bytes before the body: the magic number, the version and the length.
 pub const HEAD_LEN: usize = 10;
 
 /// Why bytes cannot be parsed as a frame, or why a frame cannot be emitted. In the error texts,
@@ -24,7 +27,7 @@ pub enum FrameError {
     /// The bytes do not begin with the magic number of a frame.
     #[error("it does not speak the agents' protocol")]
     NotAFrame,
-    /// The frame has another version.
+    /// The version of the frame is not [`VERSION`].
     #[error(
         "it speaks version {peer} of the agents' protocol, and this program version {VERSION}; run \
          the same curtail on both hosts"
@@ -33,7 +36,7 @@ pub enum FrameError {
         /// The version of the frame.
         peer: u16,
     },
-    /// The body is longer than the receiver accepts.
+    /// The body is longer than the limit of the receiver ([`parse`]) or of all frames ([`emit`]).
     #[error("a message of {len} bytes; at most {most} are accepted here")]
     TooLong {
         /// The length of the body.
@@ -48,7 +51,8 @@ pub enum FrameError {
 pub enum Parsed<'a> {
     /// The first frame is not complete yet.
     Incomplete {
-        /// The minimum length of a complete frame that begins with these bytes.
+        /// The length of the whole frame, or [`HEAD_LEN`] if the length of the body is not known
+        /// yet. Always more than the length of the parsed input.
         needed: usize,
     },
     /// The first frame is complete.
@@ -60,16 +64,19 @@ pub enum Parsed<'a> {
     },
 }
 
-/// Parses the first frame of `input`. Its body may have up to `body_max` bytes. An error is
-/// returned as soon as `input` has the bytes that show it, even if the frame is not complete.
+/// Parses the first frame of `input`. The body of the frame may have up to `body_max` bytes, but
+/// never more than [`FRAME_LEN_MAX`]. The magic number, the version and the length are each checked
+/// once they have arrived, so an error can be returned for an incomplete frame.
 ///
 /// # Errors
-/// The input does not begin with a frame of this version and of an accepted length.
+/// The magic number is wrong, the version is not [`VERSION`], or the body is too long.
 pub fn parse(input: &[u8], body_max: usize) -> Result<Parsed<'_>, FrameError> {
-    let begun = input.len().min(MAGIC.len());
-    if input[..begun] != MAGIC[..begun] {
+    // The number of bytes of the magic number that have arrived.
+    let magic_len = input.len().min(MAGIC.len());
+    if input[..magic_len] != MAGIC[..magic_len] {
         return Err(FrameError::NotAFrame);
     }
+    // The version is in bytes 4 and 5, and the length of the body in bytes 6 to 9.
     let incomplete = Ok(Parsed::Incomplete { needed: HEAD_LEN });
     let Some(&[a, b]) = input.get(4..6) else {
         return incomplete;
@@ -82,6 +89,7 @@ pub fn parse(input: &[u8], body_max: usize) -> Result<Parsed<'_>, FrameError> {
         return incomplete;
     };
     let len = u32::from_be_bytes([a, b, c, d]) as usize;
+    // Despite its name, `FRAME_LEN_MAX` limits the body without the head.
     let most = body_max.min(FRAME_LEN_MAX);
     if len > most {
         return Err(FrameError::TooLong { len, most });
@@ -106,7 +114,7 @@ pub fn emit(body: &[u8], out: &mut Vec<u8>) -> Result<(), FrameError> {
     if len > most {
         return Err(FrameError::TooLong { len, most });
     }
-    // The cast loses nothing, because the limit fits 32 bits.
+    // The cast keeps the value, because `len` is at most `FRAME_LEN_MAX`, which is below 2³².
     let body_len = len as u32;
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_be_bytes());
@@ -120,6 +128,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The bytes of a frame with this body.
     fn frame(body: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         emit(body, &mut out).unwrap();
@@ -144,7 +153,7 @@ mod tests {
         }
 
         #[test]
-        fn beginning_of_a_frame_is_incomplete(body in prop::collection::vec(any::<u8>(), 0..50)) {
+        fn shortened_frame_is_incomplete(body in prop::collection::vec(any::<u8>(), 0..50)) {
             let whole = frame(&body);
             for len in 0..whole.len() {
                 let Ok(Parsed::Incomplete { needed }) = parse(&whole[..len], FRAME_LEN_MAX) else {
@@ -155,7 +164,7 @@ mod tests {
         }
 
         #[test]
-        fn frame_parsed_from_any_input_is_within_the_input_and_the_bound(
+        fn parsed_frame_exceeds_neither_the_input_nor_the_limit_of_the_body(
             input in prop::collection::vec(any::<u8>(), 0..40),
             body_max in 0_usize..20,
         ) {
@@ -166,17 +175,18 @@ mod tests {
     }
 
     #[test]
-    fn error_is_returned_before_the_frame_is_complete() {
-        let fault = |input: &[u8]| parse(input, 100).unwrap_err();
-        assert_eq!(fault(b"G"), FrameError::NotAFrame);
-        assert_eq!(fault(b"CAGE"), FrameError::NotAFrame);
-        assert_eq!(fault(b"CAGT\0\x03"), FrameError::Version { peer: 3 });
+    fn wrong_magic_number_version_or_length_of_an_incomplete_frame_is_an_error() {
+        let error_of = |input: &[u8]| parse(input, 100).unwrap_err();
+        assert_eq!(error_of(b"G"), FrameError::NotAFrame);
+        assert_eq!(error_of(b"CAGE"), FrameError::NotAFrame);
+        assert_eq!(error_of(b"CAGT\0\x03"), FrameError::Version { peer: 3 });
         let long = frame(&[0; 101]);
         let expected = FrameError::TooLong {
             len: 101,
             most: 100,
         };
-        assert_eq!(fault(&long[..HEAD_LEN]), expected);
+        assert_eq!(error_of(&long[..HEAD_LEN]), expected);
+        // The text of a version error names both versions.
         assert_eq!(
             FrameError::Version { peer: 3 }.to_string(),
             "it speaks version 3 of the agents' protocol, and this program version 2; run the same \
@@ -185,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn emitting_a_body_above_the_bound_is_an_error() {
+    fn emitting_a_body_above_the_limit_is_an_error_and_writes_nothing() {
         let mut out = Vec::new();
         assert!(emit(&vec![0; FRAME_LEN_MAX + 1], &mut out).is_err());
         assert!(out.is_empty());

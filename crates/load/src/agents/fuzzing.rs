@@ -1,27 +1,32 @@
-//! Checks of properties of frames and messages that hold for any input bytes. The fuzz target
-//! `agent_frames` calls them with generated inputs. A test calls them with the committed corpus.
+//! Property checks of the parsers of frames and messages. The properties hold for any input bytes.
+//! The fuzz target `agent_frames` runs the checks with generated inputs. A test runs them with the
+//! committed corpus.
 
 use super::frame::{self, HEAD_LEN, Parsed};
 use super::message::Message;
 use crate::limits::FRAME_LEN_MAX;
 
-/// The number of frames that are checked in one input, at most.
+/// Maximum number of frames that are checked in one input. Further frames are ignored.
 const FRAMES_MAX: usize = 64;
 
-/// Parses the frames in arbitrary bytes, and the messages in these frames. Checks three properties:
+/// Parses the frames at the beginning of `input`, and the messages in these frames. Checks three
+/// properties:
 ///
 /// - The bytes after a frame do not change how the frame is parsed.
-/// - An incomplete frame is not parsed as a frame.
-/// - A frame or message that was parsed is the same after it is emitted and parsed again.
+/// - If the last bytes of a frame are missing, the frame is reported as incomplete. Four different
+///   prefixes of each frame are checked.
+/// - Emitting the body of a parsed frame gives the bytes of that frame. Emitting a parsed message
+///   and parsing the result gives an equal message.
 ///
 /// # Panics
-/// One of these properties does not hold.
+/// A property does not hold.
 pub fn check_frames(mut input: &[u8]) {
     for _ in 0..FRAMES_MAX {
         let parsed = frame::parse(input, FRAME_LEN_MAX);
         let (body, len) = match parsed {
             Ok(Parsed::Frame { body, len }) => (body, len),
             Ok(Parsed::Incomplete { needed }) => {
+                // `needed` is the length of the whole frame, as far as it is known.
                 assert!(input.len() < needed && needed <= HEAD_LEN + FRAME_LEN_MAX);
                 return;
             }
@@ -29,12 +34,15 @@ pub fn check_frames(mut input: &[u8]) {
         };
         assert_eq!(frame::parse(&input[..len], FRAME_LEN_MAX), parsed);
         for prefix_len in [0, HEAD_LEN - 1, len / 2, len - 1] {
-            let early = frame::parse(&input[..prefix_len.min(len - 1)], FRAME_LEN_MAX);
-            assert!(matches!(early, Ok(Parsed::Incomplete { .. })), "{early:?}");
+            let parsed_prefix = frame::parse(&input[..prefix_len.min(len - 1)], FRAME_LEN_MAX);
+            assert!(
+                matches!(parsed_prefix, Ok(Parsed::Incomplete { .. })),
+                "{parsed_prefix:?}"
+            );
         }
-        let mut again = Vec::new();
-        assert!(frame::emit(body, &mut again).is_ok());
-        assert_eq!(again, input[..len]);
+        let mut emitted = Vec::new();
+        assert!(frame::emit(body, &mut emitted).is_ok());
+        assert_eq!(emitted, input[..len]);
         if let Ok(message) = Message::parse(body) {
             check_message(&message);
         }
@@ -42,10 +50,12 @@ pub fn check_frames(mut input: &[u8]) {
     }
 }
 
+/// Checks that `message` is the same after it is emitted and parsed again.
 fn check_message(message: &Message) {
     let mut out = Vec::new();
-    // The emitted text can be longer than the parsed text, because characters may be escaped and
-    // numbers may have more digits. It may then exceed the maximum length of a frame.
+    // A message is JSON text. The emitted text can be longer than the text that was parsed, because
+    // the emitter may escape characters and write numbers with more digits. If the emitted text
+    // exceeds the maximum length of a frame's body, `emit` fails. This is not a defect.
     if message.emit(&mut out).is_err() {
         return;
     }
@@ -53,12 +63,14 @@ fn check_message(message: &Message) {
         panic!("{message:?} was emitted as bytes that are not a frame");
     };
     match Message::parse(body) {
-        Ok(again) => assert_eq!(again, *message),
+        Ok(parsed) => assert_eq!(parsed, *message),
         Err(error) => panic!("{message:?} was emitted but cannot be parsed: {error}"),
     }
     if let Message::Second(second) = message {
-        // Histograms are only text in the message. Decoding them must end in a value or an error,
-        // not in a panic.
-        let _ = second.window(true);
+        // The message of an ended second has its histograms as Base64 text, which
+        // `Message::parse` does not decode. `window` decodes it. Any text must give a window or an
+        // error, but not a panic.
+        let open_loop = true;
+        let _ = second.window(open_loop);
     }
 }

@@ -1,5 +1,5 @@
-//! A connection between coordinator and agent: messages in frames over TCP. Every wait has a
-//! timeout.
+//! A TCP connection between a coordinator and an agent. An agent is a process that offers a part of
+//! the coordinator's load. Each message is sent in a frame. Every wait has a timeout.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -19,13 +19,13 @@ pub enum LinkError {
     /// The other end has closed the connection.
     #[error("it closed the connection")]
     Closed,
-    /// No complete message came within this time.
+    /// No complete message came within this time, although a part of one may have come.
     #[error("it sent nothing for {} s", .0.as_secs_f64())]
     TimedOut(Duration),
-    /// A message could not be sent, because the other end did not read for this time.
+    /// A message could not be sent completely, because the other end did not read for this time.
     #[error("it read nothing for {} s", .0.as_secs_f64())]
     SendTimedOut(Duration),
-    /// The connection failed.
+    /// An operation on the socket failed in another way.
     #[error("the connection failed: {0}")]
     Io(#[from] io::Error),
     /// The other end sent bytes that are not a frame.
@@ -40,7 +40,7 @@ pub enum LinkError {
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) message: Message,
-    /// When the last bytes of the message were read, in nanoseconds of Unix time.
+    /// When the read that completed the message returned, in nanoseconds of Unix time.
     pub(crate) at_ns: u64,
 }
 
@@ -48,28 +48,33 @@ pub(crate) struct Received {
 #[derive(Debug)]
 pub(crate) struct Receiver {
     stream: TcpStream,
-    /// Received bytes that are not parsed yet.
+    /// The bytes received so far of the next frame. Never contains bytes of the frame after it.
     buffer: Vec<u8>,
-    /// The maximum length of a frame's body. A longer body is an error.
+    /// The maximum length of a frame's body. A frame with a longer body is an error.
     body_max: usize,
-    /// When bytes were last read, in nanoseconds of Unix time.
+    /// When the last read returned, with or without bytes, in nanoseconds of Unix time.
     read_ns: u64,
 }
 
-/// The sending half of a connection. Dropping it does not close the connection, because other
-/// handles may still use it. [`Sender::close`] does.
+/// The sending half of a connection. [`Sender::close`] closes the connection. Dropping the sender
+/// does not, because the receiver and further handles keep the socket open.
 #[derive(Debug)]
 pub(crate) struct Sender {
     stream: TcpStream,
+    /// The frame that is being sent. Kept only to reuse its memory.
     buffer: Vec<u8>,
 }
 
-/// Makes both halves of a connection. A frame whose body is longer than [`HELLO_LEN_MAX`] is an
-/// error until the caller raises the limit with [`Receiver::set_body_max`]. The caller does so once
-/// the other end has proved that it has the token.
+/// Makes both halves of a connection from its socket. At first, only the short messages of the
+/// handshake are accepted: if the body of a received frame is longer than [`HELLO_LEN_MAX`], this
+/// is an error. After the handshake, the caller must raise this limit with
+/// [`Receiver::set_body_max`]. In the handshake, each end proves that it has the token, a secret
+/// that a coordinator and its agents share.
 pub(crate) fn open(stream: TcpStream) -> io::Result<(Receiver, Sender)> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+    // Makes the kernel end the connection with an error if the host at the other end acknowledges
+    // nothing for this time.
     end_with_silent_peer(&stream, SILENCE_MAX_NS);
     let sender = Sender {
         stream: stream.try_clone()?,
@@ -85,13 +90,13 @@ pub(crate) fn open(stream: TcpStream) -> io::Result<(Receiver, Sender)> {
 }
 
 impl Receiver {
-    /// Sets the maximum length of further frame bodies.
+    /// Sets the maximum length of a frame's body, for all frames received from now on.
     pub(crate) fn set_body_max(&mut self, body_max: usize) {
         self.body_max = body_max;
     }
 
-    /// Waits for the next message. The caller may call this again after [`LinkError::TimedOut`],
-    /// because the bytes received so far are kept.
+    /// Waits up to `timeout` for the next message. After [`LinkError::TimedOut`] the caller may
+    /// call this again, because the bytes of an incomplete message are kept.
     pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Received, LinkError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -109,6 +114,8 @@ impl Receiver {
                 return Err(LinkError::TimedOut(timeout));
             }
             self.stream.set_read_timeout(Some(left))?;
+            // Reads at most the missing bytes of the frame. The buffer is enlarged for the read and
+            // then cut to the bytes that have arrived.
             let len = self.buffer.len();
             self.buffer.resize(needed, 0);
             let read = self.stream.read(&mut self.buffer[len..]);
@@ -126,10 +133,11 @@ impl Receiver {
     }
 }
 
-/// Ends a connection so that the other end can still read the last message. If a connection is
-/// closed while received bytes are unread, the kernel resets it, and the reset can discard the last
-/// message. Therefore this function first ends only the sending direction, and then reads and
-/// discards what still arrives, for at most [`LINGER`].
+/// Closes a connection without losing the last message that was sent on it. If a socket is closed
+/// before all received bytes are read, the kernel resets the connection. The other end may then
+/// lose the last message before it has read it. Therefore this function first ends only the sending
+/// direction. Then it reads and discards further bytes until the other end closes the connection,
+/// but at most for the time [`LINGER`].
 pub(crate) fn close_gracefully(receiver: &mut Receiver, sender: &Sender) {
     // These calls fail if the connection has already ended, which needs no handling.
     let _ = sender.stream.shutdown(Shutdown::Write);
@@ -140,6 +148,7 @@ pub(crate) fn close_gracefully(receiver: &mut Receiver, sender: &Sender) {
         if left.is_zero() || receiver.stream.set_read_timeout(Some(left)).is_err() {
             break;
         }
+        // `Ok(0)` is the end of the stream. An error is a timeout or a failed connection.
         if !matches!(receiver.stream.read(&mut discarded), Ok(1..)) {
             break;
         }
@@ -148,7 +157,7 @@ pub(crate) fn close_gracefully(receiver: &mut Receiver, sender: &Sender) {
 }
 
 impl Sender {
-    /// Sends a message.
+    /// Sends a message. If the other end does not read, this fails after [`SEND_TIMEOUT`].
     pub(crate) fn send(&mut self, message: &Message) -> Result<(), LinkError> {
         self.buffer.clear();
         message.emit(&mut self.buffer)?;
@@ -160,8 +169,8 @@ impl Sender {
         }
     }
 
-    /// Makes another handle on the connection. A thread can close the connection with it while
-    /// another thread waits in [`Receiver::receive`].
+    /// Makes another handle of the same socket. One thread can close the connection by calling
+    /// [`Sender::close`] on this handle, while another thread waits in [`Receiver::receive`].
     pub(crate) fn clone_for_close(&self) -> Result<Self, LinkError> {
         Ok(Self {
             stream: self.stream.try_clone()?,
@@ -176,8 +185,9 @@ impl Sender {
     }
 }
 
-/// Whether a read or write reached its timeout or was interrupted. The error kind `TimedOut` is not
-/// among these: the kernel reports it when it has ended the connection to a silent host.
+/// Whether a read or write reached the timeout of the socket, or was interrupted by a signal. An
+/// error of the kind `TimedOut` does not count: it means that the kernel has ended the connection,
+/// because the other host was silent ([`end_with_silent_peer`]).
 fn is_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)
@@ -197,13 +207,13 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A timeout that is expected to pass.
+    /// A timeout that expires in the test.
     const SHORT: Duration = Duration::from_millis(20);
-    /// A timeout that is not expected to pass.
+    /// A timeout that does not expire in the test, unless the test fails.
     const LONG: Duration = Duration::from_secs(20);
 
-    /// The receiving half of a connection, and the socket at its other end.
-    fn pair() -> (Receiver, TcpStream) {
+    /// Opens a connection. Returns its receiving half, and the socket at the other end.
+    fn receiver_and_peer() -> (Receiver, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (receiver, _) = open(listener.accept().unwrap().0).unwrap();
@@ -211,15 +221,16 @@ mod tests {
     }
 
     #[test]
-    fn message_that_comes_in_pieces_is_received_even_after_a_timeout() {
-        let (mut receiver, mut peer) = pair();
+    fn message_whose_rest_comes_after_a_timeout_is_received() {
+        let (mut receiver, mut peer) = receiver_and_peer();
         let mut bytes = Vec::new();
         Message::Probe { number: 3 }.emit(&mut bytes).unwrap();
         Message::Stop.emit(&mut bytes).unwrap();
+        // The first 15 bytes end within the body of the first message.
         let (first, rest) = bytes.split_at(15);
         peer.write_all(first).unwrap();
-        let early = receiver.receive(SHORT).unwrap_err();
-        assert!(matches!(early, LinkError::TimedOut(_)), "{early}");
+        let error = receiver.receive(SHORT).unwrap_err();
+        assert!(matches!(error, LinkError::TimedOut(_)), "{error}");
         peer.write_all(rest).unwrap();
         let next = |receiver: &mut Receiver| receiver.receive(LONG).unwrap().message;
         assert_eq!(next(&mut receiver), Message::Probe { number: 3 });
@@ -230,44 +241,45 @@ mod tests {
     }
 
     #[test]
-    fn peer_that_does_not_read_is_reported_as_such() {
+    fn send_to_a_peer_that_does_not_read_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_, mut sender) = open(listener.accept().unwrap().0).unwrap();
         sender.stream.set_write_timeout(Some(SHORT)).unwrap();
+        // Long messages fill the buffers of both sockets.
         let reason = "x".repeat(1 << 20);
-        let fault = loop {
+        let error = loop {
             let reason = reason.clone();
-            if let Err(fault) = sender.send(&Message::Failed { reason }) {
-                break fault;
+            if let Err(error) = sender.send(&Message::Failed { reason }) {
+                break error;
             }
         };
-        // The text always gives SEND_TIMEOUT, not the shorter timeout of this test.
-        assert_eq!(fault.to_string(), "it read nothing for 3 s");
+        // The text always contains SEND_TIMEOUT, which is 3 s, and not the timeout of the socket.
+        assert_eq!(error.to_string(), "it read nothing for 3 s");
     }
 
     #[test]
-    fn long_message_before_the_token_is_proved_is_an_error() {
-        let (mut receiver, mut peer) = pair();
+    fn message_above_the_initial_limit_is_an_error() {
+        let (mut receiver, mut peer) = receiver_and_peer();
         let reason = "x".repeat(2 * HELLO_LEN_MAX);
         let mut bytes = Vec::new();
         Message::Failed { reason }.emit(&mut bytes).unwrap();
         peer.write_all(&bytes).unwrap();
-        let fault = receiver.receive(LONG).unwrap_err();
+        let error = receiver.receive(LONG).unwrap_err();
         assert!(
-            matches!(fault, LinkError::Frame(FrameError::TooLong { .. })),
-            "{fault}"
+            matches!(error, LinkError::Frame(FrameError::TooLong { .. })),
+            "{error}"
         );
     }
 
     #[test]
     fn bytes_that_are_not_a_frame_are_an_error() {
-        let (mut receiver, mut peer) = pair();
+        let (mut receiver, mut peer) = receiver_and_peer();
         peer.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-        let fault = receiver.receive(LONG).unwrap_err();
+        let error = receiver.receive(LONG).unwrap_err();
         assert!(
-            matches!(fault, LinkError::Frame(FrameError::NotAFrame)),
-            "{fault}"
+            matches!(error, LinkError::Frame(FrameError::NotAFrame)),
+            "{error}"
         );
     }
 }

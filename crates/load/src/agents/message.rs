@@ -1,23 +1,29 @@
-//! The messages between coordinator and agent, as JSON in a frame.
+//! The messages between coordinator and agent. A message is JSON in the body of a frame.
+//!
+//! The coordinator divides the connections of a run among several agents. Each agent opens its
+//! *part* of the connections and offers the load on them. One agent and the coordinator exchange
+//! these messages; "…" marks a message that is sent repeatedly:
 //!
 //! ```text
 //! coordinator                        agent
-//!           ◄─────────── Challenge ──       the agent's nonce
-//!   Hello ──────────────────────────►       the coordinator's nonce and proof
-//!           ◄──── Welcome or Refused ──     the agent's proof
-//!   Prepare ────────────────────────►       settings and the agent's part of the connections
-//!           ◄─────── Ready or Failed ──     connections are open and the schedule is generated
+//!           ◄─────────── Challenge ──       contains the agent's nonce
+//!   Hello ──────────────────────────►       contains the coordinator's nonce and proof
+//!           ◄──── Welcome or Refused ──     Welcome contains the agent's proof
+//!   Prepare ────────────────────────►       contains the settings and the agent's part
+//!           ◄─────── Ready or Failed ──     Ready: the agent can start its load
 //!   Probe… ─────────────────────────►
-//!           ◄───────────────── Echo… ──     measures the offset of the clocks
-//!   Start ──────────────────────────►       the start time, by the agent's clock
-//!           ◄─────────────── Second… ──     the measurements of each second, as it ends
-//!           ◄──────── Done or Failed ──     the summary of the agent's part
+//!           ◄───────────────── Echo… ──     gives the offset of the agent's clock
+//!   Start ──────────────────────────►       contains the start time by the agent's clock
+//!           ◄─────────────── Second… ──     contains the measurements of a second that has ended
+//!           ◄──────── Done or Failed ──     Done contains the summary of the agent's part
 //!   Probe… ─────────────────────────►
-//!           ◄───────────────── Echo… ──     measures the drift of the clocks during the run
+//!           ◄───────────────── Echo… ──     gives the drift of the agent's clock during the run
+//!   Stop ───────────────────────────►       ends the session
 //! ```
 //!
-//! The agent stops the run immediately after a `Stop`, after the end of the connection, and after a
-//! message that is not allowed at that point.
+//! A nonce is a random number that is used once. A proof shows that its sender has the token, a
+//! secret that the coordinator and its agents share. The agent ends the run early if it receives a
+//! `Stop` or a message that is not expected at that time, or if the connection ends.
 
 use measure::{Histogram, HistogramError};
 use serde::{Deserialize, Serialize};
@@ -36,40 +42,43 @@ use crate::summary::Summary;
 pub(crate) enum Message {
     /// The agent's first message, with its nonce.
     Challenge { nonce: Nonce },
-    /// The coordinator's first message, with its nonce and its proof of the token.
+    /// The coordinator's first message, with the coordinator's nonce and proof.
     Hello { nonce: Nonce, proof: Proof },
-    /// The agent accepts the coordinator, and proves that it has the token too.
+    /// The agent accepts the coordinator and sends a proof of its own.
     Welcome { proof: Proof },
     /// The agent refuses the coordinator.
     Refused(Refusal),
-    /// A probe of the agent's clock. The agent echoes it immediately.
+    /// A request for the time of the agent's clock. The agent answers immediately. `number` is the
+    /// number of the probe, from 0.
     Probe { number: u32 },
-    /// The answer to a probe. The times at which the agent received the probe and sent this answer
-    /// are in nanoseconds of Unix time, by the agent's clock.
+    /// The answer to the probe `number`. `received_ns` and `echoed_ns` are the times at which the
+    /// agent received the probe and sent this answer, in nanoseconds of Unix time by the agent's
+    /// clock.
     Echo {
         number: u32,
         received_ns: u64,
         echoed_ns: u64,
     },
-    /// Makes the agent prepare a run: open the connections of its part, and generate the schedule
-    /// of its part.
+    /// Makes the agent prepare a run. The agent opens the connections of `part` and generates their
+    /// schedule, which is the list of requests with their intended send times.
     Prepare { config: Box<Config>, part: Part },
-    /// The agent has opened its connections and generated its schedule.
+    /// The agent has opened its connections and generated their schedule.
     Ready,
     /// Sets the start of the run, in nanoseconds of Unix time by the agent's clock.
     Start { at_ns: u64 },
-    /// The agent's measurements of one second of the run, which has ended.
+    /// The agent's measurements of one second of the run. The second has ended.
     Second(Box<EndedSecond>),
-    /// The agent's run has ended, with the summary of its part.
+    /// The agent's part of the run has ended. This is its summary.
     Done(Box<Summary>),
-    /// The agent could not prepare the run, or the run failed.
+    /// The agent could not prepare or complete its part of the run, or the coordinator sent a
+    /// malformed or unexpected message.
     Failed { reason: String },
-    /// Makes the agent end the run immediately.
+    /// Makes the agent end the session, and the run if it has not ended yet.
     Stop,
 }
 
-/// Why an agent refuses a coordinator. The coordinator shows the error texts after the agent's
-/// address, so "it" is the agent.
+/// Why an agent refuses a coordinator. The coordinator prints the agent's address and then the
+/// error text, so "it" in these texts is the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(deny_unknown_fields)]
 pub enum Refusal {
@@ -92,24 +101,27 @@ pub enum Refusal {
     },
 }
 
-/// The measurements of one window of a run (a second), in the form in which they are sent. All
-/// operations are merged, because the figures shown for each second do not distinguish operations.
-/// Histograms are serialised in the HDR V2 format and encoded in Base64.
+/// An agent's measurements of one window, as a message. A window is a section of the run of one
+/// second or less. The measurements of all operations (get, set and so on) are merged, because the
+/// coordinator only shows figures for all operations together. Each `String` is a histogram of
+/// times in nanoseconds, serialised in the HDR V2 format and encoded in Base64.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndedSecond {
-    /// The number of the window in the run.
+    /// The number of the window. The first window of the run has the number 0.
     pub(crate) number: u32,
+    /// The counts of requests and connections in the window.
     counts: Counts,
-    /// The histogram of response times, or of service times in a closed loop.
+    /// The latencies of answered requests: response times in an open loop, service times in a
+    /// closed loop.
     latency: String,
-    /// The histogram of slips: actual minus intended send times.
+    /// The slips of answered requests. The slip is the actual minus the intended send time.
     slip: String,
-    /// The histogram of lower bounds of the latencies of requests without an answer.
+    /// Lower bounds of the latencies of requests that failed or were given up without an answer.
     censored: String,
 }
 
-/// The error of a frame whose body is not a message.
+/// Why the body of a frame is not a message.
 #[derive(Debug, thiserror::Error)]
 #[error("a message that is not understood: {0}")]
 pub struct MessageError(#[from] serde_json::Error);
@@ -120,26 +132,28 @@ impl Message {
         Ok(serde_json::from_slice(body)?)
     }
 
-    /// Appends a frame that contains the message.
+    /// Appends a frame that contains the message to `out`. Fails if the body would be too long.
     pub(crate) fn emit(&self, out: &mut Vec<u8>) -> Result<(), FrameError> {
-        // This cannot fail. serde_json fails for two reasons only: a map has a key that is not
-        // text, or the writer fails. Messages have no such map, and writing to a vector does not
-        // fail.
+        // Serialisation cannot fail here, so the default is never used. serde_json fails only if a
+        // map has a key that is not text, or if the writer fails. Messages have no such map, and
+        // writing to a vector does not fail.
         let body = serde_json::to_vec(self).unwrap_or_default();
         frame::emit(&body, out)
     }
 }
 
 impl EndedSecond {
-    /// Makes the message of window `number`. `open_loop` selects which latencies are sent: response
-    /// times in an open loop, service times in a closed one.
+    /// Makes the message for the window with the number `number`. `open_loop` says whether the
+    /// latencies in the message are response times (open loop) or service times (closed loop).
     pub(crate) fn of(number: usize, window: &Window, open_loop: bool) -> Self {
+        // The latencies of all operations, merged.
         let latencies = window.latencies.all();
         let latency = match open_loop {
             true => &latencies.response,
             false => &latencies.service,
         };
         Self {
+            // The longest run has fewer than 2³² windows, so the conversion succeeds.
             number: u32::try_from(number).unwrap_or(u32::MAX),
             counts: window.counts.clone(),
             latency: latency.to_base64(),
@@ -148,20 +162,23 @@ impl EndedSecond {
         }
     }
 
-    /// Makes a window from the message. The message does not say which operations the latencies
-    /// belong to, so all are put under [`Op::Get`].
+    /// Makes a window from the message. The message does not say to which operations its latencies
+    /// belong. Therefore the window has all of these latencies as latencies of [`Op::Get`].
+    ///
+    /// # Errors
+    /// One of the texts is not a histogram.
     pub(crate) fn window(&self, open_loop: bool) -> Result<Window, HistogramError> {
         let mut window = Window {
             counts: self.counts.clone(),
             ..Window::default()
         };
-        let latencies = window.latencies.of(Op::Get);
+        let get_latencies = window.latencies.of(Op::Get);
         let latency = match open_loop {
-            true => &mut latencies.response,
-            false => &mut latencies.service,
+            true => &mut get_latencies.response,
+            false => &mut get_latencies.service,
         };
         *latency = Histogram::from_base64(&self.latency)?;
-        latencies.censored = Histogram::from_base64(&self.censored)?;
+        get_latencies.censored = Histogram::from_base64(&self.censored)?;
         window.latencies.slip = Histogram::from_base64(&self.slip)?;
         Ok(window)
     }
@@ -174,7 +191,8 @@ mod tests {
     use frame::Parsed;
     use proptest::prelude::*;
 
-    fn round_trip(message: &Message) -> Message {
+    /// Emits a message, parses the emitted bytes, and returns the parsed message.
+    fn emit_and_parse(message: &Message) -> Message {
         let mut out = Vec::new();
         message.emit(&mut out).unwrap();
         let Ok(Parsed::Frame { body, len }) = frame::parse(&out, FRAME_LEN_MAX) else {
@@ -184,7 +202,9 @@ mod tests {
         Message::parse(body).unwrap()
     }
 
+    /// Messages of all kinds, except for `Probe`, `Second` and `Done`, with random content.
     fn messages() -> impl Strategy<Value = Message> {
+        // A nonce or a proof.
         let bytes = any::<[u8; 32]>;
         let config = (1_u32..2_000_000, 0.001_f64..1e9, any::<u64>()).prop_map(|values| {
             let mut config = Config::new("192.0.2.1:11211".parse().unwrap());
@@ -225,13 +245,13 @@ mod tests {
     proptest! {
         #[test]
         fn emitted_message_is_parsed_unchanged(message in messages()) {
-            prop_assert_eq!(round_trip(&message), message);
+            prop_assert_eq!(emit_and_parse(&message), message);
         }
 
     }
 
     proptest! {
-        // Few cases, because each of them serialises several histograms.
+        // Fewer cases than the usual 256, because each case serialises several histograms.
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
@@ -245,39 +265,41 @@ mod tests {
             for &value in &values {
                 let op = if value % 2 == 0 { Op::Get } else { Op::Cas };
                 let latencies = window.latencies.of(op);
-                let answered = match open_loop {
+                let answered_latencies = match open_loop {
                     true => &mut latencies.response,
                     false => &mut latencies.service,
                 };
-                answered.record(value);
+                answered_latencies.record(value);
+                // The quotients only make the three histograms different.
                 latencies.censored.record(value / 3);
                 window.latencies.slip.record(value / 2);
             }
             let second = Message::Second(Box::new(EndedSecond::of(7, &window, open_loop)));
-            let Message::Second(parsed) = round_trip(&second) else { panic!() };
+            let Message::Second(parsed) = emit_and_parse(&second) else { panic!() };
             prop_assert_eq!(parsed.number, 7);
-            let parsed = parsed.window(open_loop).unwrap();
-            prop_assert_eq!(parsed.counts.answered, answered);
-            let (sent, received) = (window.latencies.all(), parsed.latencies.all());
+            let parsed_window = parsed.window(open_loop).unwrap();
+            prop_assert_eq!(parsed_window.counts.answered, answered);
+            let (sent, received) = (window.latencies.all(), parsed_window.latencies.all());
             prop_assert_eq!(&received.response, &sent.response);
             prop_assert_eq!(&received.service, &sent.service);
             prop_assert_eq!(&received.censored, &sent.censored);
-            prop_assert_eq!(&parsed.latencies.slip, &window.latencies.slip);
+            prop_assert_eq!(&parsed_window.latencies.slip, &window.latencies.slip);
         }
     }
 
     #[test]
-    fn longest_message_of_the_handshake_is_below_its_bound() {
+    fn longest_hello_is_not_longer_than_the_limit_of_the_handshake() {
         let mut out = Vec::new();
+        // 255 has the most digits of all bytes. `Hello` is the longest message of the handshake.
         let (nonce, proof) = ([255; 32], [255; 32]);
         Message::Hello { nonce, proof }.emit(&mut out).unwrap();
         assert!(out.len() <= HELLO_LEN_MAX, "{}", out.len());
     }
 
-    /// If this fails because the messages have changed, the corpus of the fuzz target must be
-    /// recorded again.
+    /// The corpus of the fuzz target contains recorded messages of a coordinator and of an agent.
+    /// If this test fails because the messages have changed, the corpus must be recorded again.
     #[test]
-    fn messages_of_the_recorded_runs_are_parsed() {
+    fn all_messages_in_the_corpus_are_parsed() {
         let coordinator =
             include_bytes!("../../../../fuzz/corpus/agent_frames/run-of-a-coordinator");
         let agent = include_bytes!("../../../../fuzz/corpus/agent_frames/run-of-an-agent");

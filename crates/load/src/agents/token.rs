@@ -1,14 +1,15 @@
 //! The token that a coordinator and its agents share, and the proofs with which each end of a
 //! connection shows that it has the token.
 //!
-//! The token itself is never sent. Each end draws a random nonce and sends it. Each end also sends
-//! a proof: the HMAC-SHA256 (RFC 2104), with the token as its key, of both nonces and the sender's
-//! role. A proof cannot be replayed on another connection, because the nonces differ there. It
-//! cannot be sent back to its sender either, because the roles differ.
+//! The token itself is never sent. Each end generates a random number, its nonce, and sends it.
+//! Each end also sends a proof: an HMAC-SHA256 (RFC 2104) whose key is the token and whose input is
+//! both nonces and the role of the sender. A proof is not valid on another connection, because the
+//! nonces differ there. An attacker cannot return a received proof to its sender either, because
+//! the sender expects a proof with the other role.
 //!
-//! The messages after the proofs are neither encrypted nor authenticated. The token prevents
-//! strangers from starting a load at an agent. It gives no protection from an attacker that can
-//! change packets.
+//! The messages after the proofs are neither encrypted nor authenticated. A host without the token
+//! cannot connect to an agent and make the agent generate load. But the token does not stop an
+//! attacker that can change the packets of another host's connection.
 
 use std::fmt;
 use std::fs::File;
@@ -19,17 +20,17 @@ use hmac_sha256::HMAC;
 
 use crate::limits::{TOKEN_LEN_MAX, TOKEN_LEN_MIN};
 
-/// A random number that is used once.
+/// A random number that is used for one connection only.
 pub(crate) type Nonce = [u8; 32];
-/// A proof that one end of a connection has the token.
+/// An HMAC by which one end of a connection proves that it has the token.
 pub(crate) type Proof = [u8; 32];
 
-/// The shared secret of a coordinator and its agents. The default is the empty token, which gives
-/// no protection.
+/// The secret that a coordinator and its agents share. The default is the empty token: anyone can
+/// compute its proofs, so it protects nothing.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Token(Vec<u8>);
 
-/// Why a token cannot be read.
+/// Why a token cannot be read from a file or made of bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file cannot be read.
@@ -64,9 +65,9 @@ impl Token {
     /// The file cannot be read, or the token's length is out of bounds.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let mut bytes = Vec::new();
-        // 64 bytes more than the longest token, for white space around it.
-        let most = TOKEN_LEN_MAX as u64 + 64;
-        File::open(path)?.take(most).read_to_end(&mut bytes)?;
+        // Further bytes are not read. 64 bytes are allowed for white space around the token.
+        let read_max = TOKEN_LEN_MAX as u64 + 64;
+        File::open(path)?.take(read_max).read_to_end(&mut bytes)?;
         Self::new(bytes.trim_ascii())
     }
 
@@ -81,19 +82,20 @@ impl Token {
         }
     }
 
-    /// Whether this is the empty token, which is no secret.
+    /// Whether this is the empty token, which is the default.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Computes the proof that the end with this role sends.
+    /// Computes the proof that the end with the role `role` sends.
     pub(crate) fn prove(&self, role: Role, nonces: &Nonces) -> Proof {
         HMAC::mac(proof_input(role, nonces), &self.0)
     }
 
-    /// Whether `proof` is the proof of the end with this role. The time that the comparison takes
-    /// does not depend on the bytes, so it reveals nothing about the expected proof.
+    /// Whether `proof` is the proof that the end with the role `role` must send. The duration of
+    /// the comparison does not depend on the bytes. Therefore an attacker cannot find the expected
+    /// proof by measuring durations.
     pub(crate) fn verify(&self, role: Role, nonces: &Nonces, proof: &Proof) -> bool {
         HMAC::verify(proof_input(role, nonces), &self.0, proof)
     }
@@ -110,16 +112,16 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The bytes whose HMAC is the proof.
+/// The input of the HMAC: the nonces of both ends and the name of the sender's role.
 fn proof_input(role: Role, nonces: &Nonces) -> Vec<u8> {
-    let role: &[u8] = match role {
+    let role_name: &[u8] = match role {
         Role::Coordinator => b"curtail coordinator",
         Role::Agent => b"curtail agent",
     };
-    [&nonces.agent, &nonces.coordinator, role].concat()
+    [&nonces.agent, &nonces.coordinator, role_name].concat()
 }
 
-/// A new nonce, from the kernel's source of random numbers.
+/// Generates a nonce with the kernel's random number generator.
 pub(crate) fn nonce() -> io::Result<Nonce> {
     let mut nonce = Nonce::default();
     File::open("/dev/urandom")?.read_exact(&mut nonce)?;
@@ -135,26 +137,27 @@ mod tests {
     }
 
     #[test]
-    fn proof_is_valid_only_for_its_token_its_nonces_and_its_role() {
-        let own = token("correct horse battery");
+    fn proof_is_not_valid_for_another_token_another_role_or_swapped_nonces() {
+        let right = token("correct horse battery");
         let nonces = Nonces {
             agent: [1; 32],
             coordinator: [2; 32],
         };
-        let proof = own.prove(Role::Coordinator, &nonces);
-        assert!(own.verify(Role::Coordinator, &nonces, &proof));
-        assert!(!own.verify(Role::Agent, &nonces, &proof));
+        let proof = right.prove(Role::Coordinator, &nonces);
+        assert!(right.verify(Role::Coordinator, &nonces, &proof));
+        assert!(!right.verify(Role::Agent, &nonces, &proof));
+        // This token differs in one letter.
         assert!(!token("correct horse bettery").verify(Role::Coordinator, &nonces, &proof));
         assert!(!Token::default().verify(Role::Coordinator, &nonces, &proof));
         let swapped = Nonces {
             agent: nonces.coordinator,
             coordinator: nonces.agent,
         };
-        assert!(!own.verify(Role::Coordinator, &swapped, &proof));
+        assert!(!right.verify(Role::Coordinator, &swapped, &proof));
     }
 
     #[test]
-    fn token_is_read_without_white_space_and_not_shown_by_debug() {
+    fn white_space_is_ignored_debug_hides_the_token_and_a_short_token_is_an_error() {
         let path = std::env::temp_dir().join(format!("curtail-token-{}", std::process::id()));
         std::fs::write(&path, "  0123456789abcdef\n").unwrap();
         let read = Token::read(&path);
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn nonces_differ() {
+    fn two_generated_nonces_differ() {
         assert_ne!(nonce().unwrap(), nonce().unwrap());
     }
 }
