@@ -1,19 +1,23 @@
-//! Log lines of events, for `watch`. A *watcher* is a client that receives such lines.
+//! The event log: lines of text about events (reads, stores, evictions and others), for the command
+//! `watch`. A *stream* is one kind of event. A *watcher* is a client that has sent `watch`, and
+//! that receives the lines of the streams it named.
 //!
 //! ```text
 //! worker ── line ──▶ LogBuffer (one for each worker) ──▶ collector thread ──▶ Watcher ──▶ session
 //!             │ full: dropped                                │ full: skipped
 //! ```
 //!
-//! Lines about opened and closed connections have a buffer of their own, which all workers share.
-//!
-//! - While no stream is watched, the log adds no cost to an event: it shares the flag that counting
-//!   by key prefix tests anyway.
-//! - A worker never waits: if the buffer is full or locked, the line is dropped and counted.
-//! - The collector is a thread that exists while there are watchers. It copies each line to the
-//!   watchers of its stream, and wakes their connections.
-//! - While the buffer of a watcher is full, further lines for it are skipped. The next line that it
-//!   receives is preceded by the number of skipped lines.
+//! - The lines about opened and closed connections are an exception: all workers write them into
+//!   one further `LogBuffer`.
+//! - While no stream is watched, the log adds no test to a request. `Counters::is_observed` tests a
+//!   single word for both the log and the counting by key prefix (`stats detail`).
+//! - A worker never waits for the log. If a `LogBuffer` is full or locked, it counts the line as
+//!   dropped, and the line is lost.
+//! - The collector is a thread that exists while there are watchers. It copies each line into the
+//!   inbox of every watcher of the line's stream, and wakes the connections of these watchers.
+//! - While the inbox of a watcher is full, the collector skips further lines for this watcher. The
+//!   next line that the watcher receives is preceded by the line `skipped=N`, where N is the number
+//!   of skipped lines.
 //!
 //! The format of the lines is that of memcached 1.6.45 (`logger.c`).
 
@@ -29,11 +33,12 @@ use service::Ticket;
 use crate::limits::LOG_LINE_MAX;
 use crate::tier_reads::TierRead;
 
-/// What all buffers share.
+/// The part of the log that is common to all buffers: the numbers of the lines, and the
+/// configuration.
 #[derive(Debug)]
 pub(crate) struct LogShared {
-    /// The number of the last line. Lines are numbered from 1 across all buffers (`gid=` in the
-    /// text).
+    /// The number of the last line that was written into any buffer. The lines of all buffers are
+    /// numbered in one sequence from 1. A line contains its number as `gid=` (memcached's name).
     gid: AtomicU64,
     pub(crate) config: LogConfig,
 }
@@ -41,9 +46,10 @@ pub(crate) struct LogShared {
 /// The configuration of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogConfig {
-    /// Size of the buffer of a worker in bytes.
+    /// Size of a worker's buffer in bytes. The buffer for lines about connections has this size
+    /// too.
     pub worker_bytes: usize,
-    /// Size of the buffer of a watcher in bytes.
+    /// Size of a watcher's inbox in bytes.
     pub watcher_bytes: usize,
     /// Returns the time since the Unix epoch.
     pub unix_time: fn() -> Duration,
@@ -57,17 +63,22 @@ impl LogShared {
         }
     }
 
+    /// The number of the last line that was written into any buffer.
     pub(crate) fn last_gid(&self) -> u64 {
         self.gid.load(Ordering::Relaxed)
     }
 }
 
-/// Lines that have not been collected.
+/// The lines that have been written and that the collector has not taken yet: those of one worker,
+/// or those about connections.
 #[derive(Debug, Default)]
 pub(crate) struct LogBuffer {
+    /// Set if the server has a log. Without it, the buffer ignores all lines.
     shared: OnceLock<Arc<LogShared>>,
     lines: Mutex<Lines>,
+    /// Number of lines that were lost, because they were not written into `lines`.
     dropped: AtomicU64,
+    /// Number of lines that were written into `lines`.
     written: AtomicU64,
 }
 
@@ -75,28 +86,33 @@ pub(crate) struct LogBuffer {
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     text: String,
-    lines: Vec<Line>,
+    entries: Vec<Line>,
 }
 
+/// One of several [`Lines`], without its text.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     stream: Streams,
     gid: u64,
+    /// Length of the text in bytes, line end included.
     len: usize,
 }
 
 impl Lines {
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.entries.is_empty()
     }
 }
 
 impl LogBuffer {
+    /// Makes this buffer a part of the log that has the common part `shared`. Called at most once,
+    /// before the first line.
     pub(crate) fn share(&self, shared: &Arc<LogShared>) {
         let _ = self.shared.set(Arc::clone(shared));
     }
 
-    /// Adds a line. `write` appends its text after `gid=…`.
+    /// Adds a line about an event of `stream`. `write` appends the part of the line that follows
+    /// `gid=…`. If the buffer is full or locked, the line is dropped.
     pub(crate) fn push(&self, stream: Streams, write: impl FnOnce(&mut String)) {
         let Some(shared) = self.shared.get() else {
             return;
@@ -125,53 +141,63 @@ impl LogBuffer {
         write(&mut lines.text);
         lines.text.push('\n');
         let len = lines.text.len() - before;
-        lines.lines.push(Line { stream, gid, len });
+        lines.entries.push(Line { stream, gid, len });
         self.written.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts lines that were not written because there were too many events.
+    /// Adds `lines` to the number of dropped lines. A worker calls this for evictions that cannot
+    /// be logged: there were so many that the store did not record them all. If the server has no
+    /// log, nothing is counted.
     pub(crate) fn count_dropped(&self, lines: u64) {
         if self.shared.get().is_some() {
             self.dropped.fetch_add(lines, Ordering::Relaxed);
         }
     }
 
-    /// Takes all lines.
+    /// Removes all lines from the buffer and returns them. Only the collector calls this.
     pub(crate) fn take(&self) -> Lines {
         std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The numbers of lines dropped and written.
+    /// The number of dropped lines and the number of written lines, in this order.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        let load = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.dropped), load(&self.written))
     }
 }
 
-/// The lines for one client.
+/// A client that receives log lines.
 #[derive(Debug)]
 pub(crate) struct Watcher {
+    /// The streams that the client named.
     pub(crate) streams: Streams,
-    /// The file descriptor of its connection.
+    /// The file descriptor of the client's connection.
     descriptor: i32,
-    /// The number of the last line before the watcher was added. It receives only later lines.
+    /// The number of the last line that was written before the watcher was added. The watcher
+    /// receives only lines with greater numbers.
     gid_before: u64,
+    /// Size of the inbox in bytes.
     bytes_max: usize,
     inbox: Mutex<Inbox>,
 }
 
+/// The lines for a watcher that its session has not taken yet.
 #[derive(Debug, Default)]
 struct Inbox {
     text: String,
+    /// Number of lines that were skipped since the last line in `text`.
     skipped: u64,
-    /// Wakes the connection, which waits for lines. All tickets of the cache have the result type
-    /// [`TierRead`]; here the result is always `None`.
+    /// Present while the session waits for a line. Completing a ticket delivers a result to the
+    /// session and wakes its connection. Some tickets deliver an item from the tier (the files
+    /// below the store, which keep evicted items), so all tickets have the result type
+    /// [`TierRead`]. The result of this ticket is `None`.
     ticket: Option<Ticket<TierRead>>,
     /// The client has closed its side of the connection.
     is_closed: bool,
 }
 
-/// The numbers of lines that watchers received and missed.
+/// Numbers of lines: those that were put into inboxes, and those that were skipped because an inbox
+/// was full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Delivered {
     pub(crate) sent: u64,
@@ -194,12 +220,12 @@ impl Watcher {
         }
     }
 
-    /// Copies those of `lines` that are of the watcher's streams to its inbox, and wakes its
-    /// connection.
+    /// Copies from `lines` to the inbox each line of a stream that the client named. If the session
+    /// waits for a line, wakes its connection.
     pub(crate) fn deliver(&self, lines: &Lines) -> Delivered {
         let (mut delivered, mut start) = (Delivered::default(), 0);
         let mut inbox = self.inbox();
-        for line in &lines.lines {
+        for line in &lines.entries {
             let text = &lines.text[start..start + line.len];
             start += line.len;
             if !line.stream.intersects(self.streams) || line.gid <= self.gid_before {
@@ -212,13 +238,14 @@ impl Watcher {
             }
             let skipped = std::mem::take(&mut inbox.skipped);
             if skipped > 0 {
+                // Writing to a `String` cannot fail.
                 let _ = writeln!(inbox.text, "skipped={skipped}");
             }
             inbox.text.push_str(text);
             delivered.sent += 1;
         }
-        let is_ready = !inbox.text.is_empty();
-        let ticket = inbox.ticket.take_if(|_| is_ready);
+        let has_lines = !inbox.text.is_empty();
+        let ticket = inbox.ticket.take_if(|_| has_lines);
         drop(inbox);
         if let Some(ticket) = ticket {
             ticket.complete(None);
@@ -226,9 +253,10 @@ impl Watcher {
         delivered
     }
 
-    /// Ends the watching if `has_hung_up` says that the client of this descriptor has closed its
-    /// side of the connection. While no lines come, the connection waits for its ticket and does
-    /// not read from its socket, so it would not find the end of the input.
+    /// Makes the session close the connection if the client has closed its side of it.
+    /// `has_hung_up` tests this for a file descriptor. The test is necessary because, while a
+    /// session waits for a line, some runtimes do not read from its socket. Such a runtime does not
+    /// find the end of the input.
     pub(crate) fn close_if(&self, has_hung_up: fn(i32) -> bool) {
         if !has_hung_up(self.descriptor) {
             return;
@@ -242,9 +270,10 @@ impl Watcher {
         }
     }
 
-    /// Appends the lines to `out`. If there are no lines, keeps a ticket from `issue`, which the
-    /// next line completes. Returns false if `issue` returned no ticket, or if the client has
-    /// closed its side of the connection.
+    /// Moves all lines from the inbox to `out`. If there are none, calls `issue` and keeps the
+    /// ticket; the next line will complete this ticket. Returns false if the connection has to be
+    /// closed: because the client has closed its side, or because `issue` returned no ticket, so
+    /// that nothing would wake the connection.
     pub(crate) fn take(
         &self,
         out: &mut Vec<u8>,
@@ -268,11 +297,11 @@ impl Watcher {
     }
 }
 
-/// Appends ` key=…`, percent-encoded.
+/// Appends ` key=` and the percent-encoded key.
 pub(crate) fn push_key(text: &mut String, key: &[u8]) {
     let mut encoded = Vec::with_capacity(key.len());
     uri_encoded(&mut encoded, key);
     text.push_str(" key=");
-    // The encoding is ASCII.
+    // A percent-encoded key consists of ASCII characters, so none is replaced here.
     text.push_str(&String::from_utf8_lossy(&encoded));
 }

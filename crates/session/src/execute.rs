@@ -1,10 +1,12 @@
-//! Execution of one operation. This file branches on the operation. Each file of the folder
-//! `execute/` has the operations of one kind. No code here depends on a protocol, because the
-//! encoder writes all replies.
+//! Execution of one request. This file branches on the request's operation. Most files of the
+//! folder `execute/` execute the operations of one kind. No code here depends on a protocol: the
+//! encoder of the request ([`Encode`]) writes each reply in the format of the client's protocol.
 //!
-//! Several functions return whether the operation was executed. False means that it had no effect,
-//! because it has to wait for memory, or for an item that is only in the tier (the files below the
-//! store, which keep evicted items). The step [`Step::NeedsMemory`] stands for both.
+//! A request may have to wait for memory, or for an item that is only in the *tier* (the files
+//! below the store, which keep evicted items). It then has no effect, and is executed again later.
+//! Several functions of the folder return false in this case, and true if the request was executed.
+//! For the session, [`Step::NeedsMemory`] stands for both reasons to wait. A *step* is the effect
+//! of one request on its session.
 
 mod change;
 mod chosen_rows;
@@ -33,7 +35,10 @@ use crate::session::{Output, RequestContext, State, Step};
 use crate::size_histogram::SizeHistogram;
 use crate::watching::WatchRefused;
 
-/// Executes the request at the front of `input`.
+/// The key that is passed to the encoder if the request has no key.
+const NO_KEY: &[u8] = b"";
+
+/// Executes `request`. `input` begins with the command line of the request.
 #[inline]
 pub(crate) fn request(
     request: &Prepared<'_>,
@@ -49,7 +54,8 @@ pub(crate) fn request(
     })
 }
 
-/// The arguments of [`request`], for the code that is compiled for each encoder.
+/// The arguments of [`request`], whose code is in `run`. The compiler makes one copy of `run` for
+/// each type of encoder.
 struct Execute<'r, 'i, 'c> {
     request: &'r Prepared<'i>,
     input: &'r [u8],
@@ -68,7 +74,9 @@ impl WithEncoder for Execute<'_, '_, '_> {
             context,
             out,
         } = self;
+        // `len` is the length of the command line.
         let (hash, len) = (request.hash, request.len());
+        // Receives the key if it was sent in base64.
         let mut buffer = None;
         let key = request.key().decode(&mut buffer);
         let bytes = out.bytes_mut();
@@ -81,7 +89,8 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 return read_many::begin(*keys, *touch, request, &input[..len]);
             }
             Operation::Delete { compare } => {
-                // Only a deletion that compares the CAS needs the item in memory.
+                // Only a deletion that compares the CAS (the number of the item's version) needs
+                // the item in memory. `must_fetch` returns true if the item is only in the tier.
                 if compare.is_some() && context.must_fetch(key, hash) {
                     return Step::NeedsMemory;
                 }
@@ -98,7 +107,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 true
             }
             Operation::Server(command) => {
-                if let Some(step) = begin_list(encoder, *command, request, context, bytes) {
+                if let Some(step) = begin_long_reply(encoder, *command, request, context, bytes) {
                     return step;
                 }
                 if !server_command(encoder, *command, context, bytes) {
@@ -107,29 +116,31 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 true
             }
             Operation::Noop => {
-                encoder.outcome(b"", Outcome::Noop, bytes);
+                encoder.outcome(NO_KEY, Outcome::Noop, bytes);
                 true
             }
             Operation::Quit => {
-                encoder.outcome(b"", Outcome::Quit, bytes);
+                encoder.outcome(NO_KEY, Outcome::Quit, bytes);
                 return Step::close(len);
             }
+            // Closes the connection because of invalid input.
             Operation::Abort => return Step::fail(len),
             Operation::Login(login) => {
                 let outcome = login::execute(*login, context.control, context.counters);
-                encoder.outcome(b"", Outcome::Login(outcome), bytes);
+                encoder.outcome(NO_KEY, Outcome::Login(outcome), bytes);
                 return Step::Login { len, outcome };
             }
             Operation::ListMechanisms => {
-                encoder.outcome(b"", Outcome::Mechanisms, bytes);
+                encoder.outcome(NO_KEY, Outcome::Mechanisms, bytes);
                 true
             }
             Operation::RejectAndClose { rejection } => {
-                encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);
+                encoder.outcome(NO_KEY, Outcome::Rejected(*rejection), bytes);
                 return Step::fail(len);
             }
             Operation::Reject { rejection, swallow } => {
-                encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);
+                encoder.outcome(NO_KEY, Outcome::Rejected(*rejection), bytes);
+                // The client sends a data block of `swallow` bytes, which the session skips.
                 return Step::swallow(len, *swallow);
             }
         };
@@ -141,8 +152,8 @@ impl WithEncoder for Execute<'_, '_, '_> {
     }
 }
 
-/// Executes a command to the server and writes its complete reply. Returns false if the connection
-/// is to be closed without a reply.
+/// Executes a command to the server, other than those of [`begin_long_reply`], and writes the
+/// complete reply. Returns false if the connection is to be closed without a reply.
 #[must_use]
 fn server_command(
     encoder: &impl Encode,
@@ -152,7 +163,7 @@ fn server_command(
 ) -> bool {
     if let ServerCommand::Stats(Stats::HotKeys) = command {
         hot_keys::write(context, &mut encoder.stats(bytes));
-        encoder.outcome(b"", Outcome::Server(ServerOutcome::StatsEnd), bytes);
+        encoder.outcome(NO_KEY, Outcome::Server(ServerOutcome::StatsEnd), bytes);
         return true;
     }
     let mut server = ServerContext {
@@ -160,14 +171,17 @@ fn server_command(
         control: context.control,
     };
     let is_open = server::execute(encoder, command, &mut server, bytes);
+    // The command `debugtime` changes the clock.
     context.now = server.now;
     is_open
 }
 
-/// Begins a command whose reply takes several turns (calls of the session). Returns `None` if
-/// `command` is not of this kind.
+/// Begins a command whose reply takes several turns (calls of the session): a list of items, sizes
+/// or connections, or the log lines of `watch`. If such a command is refused, replies with the
+/// reason. Returns `None` and does nothing for all other commands, and for a few refused lists:
+/// [`server::execute`] replies to these.
 #[cold]
-fn begin_list(
+fn begin_long_reply(
     encoder: &impl Encode,
     command: ServerCommand<'_>,
     request: &Prepared<'_>,
@@ -175,7 +189,10 @@ fn begin_list(
     bytes: &mut Vec<u8>,
 ) -> Option<Step> {
     let (len, permissions) = (request.len(), context.control.permissions());
+    let has_socket = context.connection >= 0;
+    // The state in which the session writes the reply, or the reason why the command is refused.
     let state = match command {
+        // A server without this rate does not have the command.
         ServerCommand::Prefix(_) if context.control.prefix_rate().is_none() => {
             Err(ServerOutcome::Unsupported)
         }
@@ -185,9 +202,12 @@ fn begin_list(
         | ServerCommand::Stats(Stats::CacheDump { .. } | Stats::Sizes | Stats::Connections)
             if context.is_datagram =>
         {
+            // The reply to a datagram has to be complete before the next datagram is answered.
             Err(ServerOutcome::NotInDatagrams)
         }
         ServerCommand::Crawler(crawler) => {
+            // `None`: the command only enables or disables the crawler. Otherwise the first line of
+            // the reply has been written to `bytes`, unless the command is refused.
             let walk = ItemWalk::crawler(crawler, context, bytes)?;
             walk.map(|walk| State::Walk(Box::new(walk)))
         }
@@ -200,8 +220,8 @@ fn begin_list(
             Ok(State::Walk(Box::new(walk)))
         }
         ServerCommand::Stats(Stats::Sizes) if context.control.tracks_sizes() => {
-            // A survey is a walk that may miss items that move in the index meanwhile. Unlike
-            // walks, any number of surveys may exist at a time.
+            // A survey visits all items except, possibly, those that move in the index meanwhile.
+            // Any number of surveys may exist at a time, but only one complete walk.
             let survey = context.worker.store().survey();
             let sizes = SizeHistogram::new(survey, request.encoder.to_owned());
             Ok(State::Sizes(Box::new(sizes)))
@@ -213,11 +233,11 @@ fn begin_list(
         ServerCommand::Watch(_) if !permissions.watch => {
             Err(ServerOutcome::NotAllowed(Restricted::Watch))
         }
-        // The session has no socket of its own, on which a closed connection could be found.
-        ServerCommand::Watch(_) if context.connection < 0 => Err(ServerOutcome::Unsupported),
+        // Only the socket of a watching client shows that the client has closed the connection.
+        ServerCommand::Watch(_) if !has_socket => Err(ServerOutcome::Unsupported),
         ServerCommand::Watch(streams) => match context.control.watch(streams, context.connection) {
             Ok(watching) => {
-                encoder.outcome(b"", Outcome::Server(ServerOutcome::Done), bytes);
+                encoder.outcome(NO_KEY, Outcome::Server(ServerOutcome::Done), bytes);
                 Ok(State::Watch(Box::new(watching)))
             }
             Err(WatchRefused::Unsupported) => Err(ServerOutcome::Unsupported),
@@ -228,7 +248,7 @@ fn begin_list(
     Some(match state {
         Ok(state) => Step::EnterState { len, state },
         Err(refusal) => {
-            encoder.outcome(b"", Outcome::Server(refusal), bytes);
+            encoder.outcome(NO_KEY, Outcome::Server(refusal), bytes);
             Step::Done { len }
         }
     })

@@ -1,6 +1,9 @@
-//! Commands that change an item but bring no value: deletion, mark (`md` with `I` or `x`),
-//! arithmetic and touch. A command may have to wait for an item that is only in the *tier* (the
-//! files below the store, which keep evicted items).
+//! Commands that change an item and do not contain a value: deletion, mark (`md` with the flag `I`
+//! or `x`), arithmetic and touch.
+//!
+//! An item may be only in the *tier* (the files below the store, which keep evicted items). For a
+//! command that needs this item, `must_fetch` returns true. The command then has no effect: the
+//! session reads the item from the tier, and executes the command again.
 
 use store::{
     Arithmetic, ArithmeticOutcome, CounterValue, Deleted, Direction, ItemMark, KeyHash,
@@ -16,7 +19,7 @@ use crate::outcome::{ArithOutcome, DeleteOutcome, Outcome, Times};
 use crate::prefixes::Access;
 use crate::session::RequestContext;
 
-/// Deletes an item and replies.
+/// Deletes an item and replies. If `compare` is given, deletes the item only if it has this CAS.
 pub(super) fn delete(
     encoder: &impl Encode,
     key: &[u8],
@@ -28,6 +31,7 @@ pub(super) fn delete(
     let now_s = context.now.elapsed_s;
     let outcome = match context.worker.delete(key, hash, compare, now_s) {
         Deleted::Deleted(size) => {
+            // The size is unknown if the item was only in the tier.
             if let Some(size) = size {
                 context
                     .counters
@@ -46,8 +50,8 @@ pub(super) fn delete(
     encoder.outcome(key, Outcome::Delete(outcome), bytes);
 }
 
-/// Marks an item stale, or empties its value, or both, and replies. Returns false if the request
-/// has to wait for memory or for the tier.
+/// Marks an item stale (flag `I`), or empties its value (flag `x`), or both, and replies. Returns
+/// false if the request has to wait for memory or for the tier.
 #[must_use]
 pub(super) fn mark(
     encoder: &impl Encode,
@@ -84,8 +88,8 @@ pub(super) fn mark(
     true
 }
 
-/// Counts a deletion or a mark as a hit or a miss. As in memcached, an item whose CAS differs from
-/// the CAS in the request counts as a miss. If `counts_hit` is false, only a miss is counted.
+/// Counts a deletion or a mark as a hit or a miss. As in memcached, the request also misses if the
+/// item's CAS differs from the CAS in the request. If `counts_hit` is false, a hit is not counted.
 fn count_delete(
     key: &[u8],
     outcome: DeleteOutcome,
@@ -103,8 +107,8 @@ fn count_delete(
     }
 }
 
-/// Adds to the number in an item or subtracts from it, and replies. Returns false if the request
-/// has to wait for memory or for the tier.
+/// Adds to a counter (an item whose value is a decimal number), or subtracts from it, and replies.
+/// Returns false if the request has to wait for memory or for the tier.
 #[must_use]
 pub(super) fn arith(
     encoder: &impl Encode,
@@ -125,6 +129,7 @@ pub(super) fn arith(
         compare: options.cas.compare(),
         explicit_cas: options.cas.explicit(),
         touch,
+        // memcached's vivify: the request creates the counter if the key has no item.
         vivify: options.vivify.map(|vivify| Vivify {
             initial: options.initial,
             expiry: now.expiry(vivify.exptime),
@@ -139,11 +144,12 @@ pub(super) fn arith(
                 expiry_before,
                 ..
             } = counter;
-            // The reply shows the time to live of the flag `N`, also for a created item.
             let times = Times {
                 now_s,
                 before: expiry_before,
                 touched: touch,
+                // If the request has created the counter, the reply shows the time to live of the
+                // flag `N`, even if the counter has got that of a flag `T` after `N`.
                 vivified: options
                     .vivify
                     .filter(|_| created)
@@ -162,7 +168,8 @@ pub(super) fn arith(
     true
 }
 
-/// Counts the outcome of arithmetic.
+/// Counts the outcome of arithmetic in the statistics: as a hit, as a miss, or not at all. A
+/// [`Counter`] is a number of the statistics here, and not the client's counter.
 fn count_arith(
     key: &[u8],
     direction: Direction,
@@ -178,10 +185,12 @@ fn count_arith(
         // As in memcached, arithmetic that creates the item is neither a hit nor a miss.
         ArithOutcome::Counted { times, .. } if times.vivified.is_some() => {}
         ArithOutcome::Counted { value, .. } => {
-            // The size class may be too small: the client flags (at most four bytes) and the spaces
-            // that `decr` may leave after the number are not known here.
+            // This size class may be too small. It is that of an item without client flags (which
+            // take at most four bytes) and without spaces after the number. `decr` leaves such
+            // spaces if the number becomes shorter. Neither is known here.
+            let client_flags = 0;
             let digits = value.checked_ilog10().unwrap_or(0) as usize + 1;
-            let class = SizeClass::of(key.len(), 0, digits);
+            let class = SizeClass::of(key.len(), client_flags, digits);
             context.counters.count(hits);
             context.counters.count_in_class(class_hits, class);
         }
@@ -208,7 +217,8 @@ pub(super) fn touch(
     let touched = context
         .worker
         .touch(key, hash, expiry, context.now.elapsed_s);
-    // The only error is that the touch has to wait for memory.
+    // `class` is the size class of the item, or `None` if the key has no item. The only error is
+    // that the touch has to wait for memory.
     let Ok(class) = touched else {
         return false;
     };

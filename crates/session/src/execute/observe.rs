@@ -1,6 +1,11 @@
-//! Counting of requests by key prefix, and the log lines of requests for `watch`. These functions
-//! are called only while at least one of the two is on
-//! ([`Counters::is_observed`](crate::counters::Counters::is_observed)).
+//! Counting of requests by key prefix (`stats detail on`), and writing of log lines about requests
+//! (`watch`). The callers of these functions first test whether at least one of the two is on
+//! ([`Counters::is_observed`](crate::counters::Counters::is_observed)). Each function then tests
+//! which of the two is on.
+//!
+//! Each log line belongs to a stream (a kind of event), and is written only while a client watches
+//! this stream. The names of the fields are memcached's: `clsid` is the number of the size class,
+//! `cfd` the file descriptor of the connection, and `size` the length of the value.
 
 use std::fmt::Write as _;
 
@@ -13,15 +18,15 @@ use crate::outcome::StoreOutcome;
 use crate::prefixes::Access;
 use crate::session::RequestContext;
 
-/// Counts and logs a read of one key. `result` is the size of the key's item, or why the key has
-/// none.
+/// Counts and logs a read of one key. `result` is the size of the item that the read found, or the
+/// reason why it found no item.
 #[cold]
 pub(super) fn read(key: &[u8], result: Result<ItemSize, Miss>, context: &RequestContext<'_>) {
     count_prefix(key, Access::of_read(result.is_ok()), context);
     log_read(key, result, context);
 }
 
-/// Logs a read.
+/// Logs a read of one key, without counting it. `result` is that of [`read`].
 fn log_read(key: &[u8], result: Result<ItemSize, Miss>, context: &RequestContext<'_>) {
     if !context.counters.is_watched(Streams::FETCHERS) {
         return;
@@ -32,7 +37,7 @@ fn log_read(key: &[u8], result: Result<ItemSize, Miss>, context: &RequestContext
         Err(Miss::Flushed) => "flushed",
         Err(Miss::Expired) => "expired",
     };
-    let (class, len) = numbers(result.ok());
+    let (class, len) = class_and_len(result.ok());
     context.counters.log().push(Streams::FETCHERS, |text| {
         text.push_str("type=item_get");
         push_key(text, key);
@@ -42,8 +47,8 @@ fn log_read(key: &[u8], result: Result<ItemSize, Miss>, context: &RequestContext
     });
 }
 
-/// Logs the present item of a key before a storage command. As in memcached, the line is that of a
-/// read.
+/// Logs whether a key has an item before a storage command is executed. As in memcached, the line
+/// looks like that of a read. An item that has expired or was flushed is logged as `not_found`.
 #[cold]
 pub(super) fn before_store(key: &[u8], hash: KeyHash, context: &RequestContext<'_>) {
     if context.counters.is_watched(Streams::FETCHERS) {
@@ -52,7 +57,8 @@ pub(super) fn before_store(key: &[u8], hash: KeyHash, context: &RequestContext<'
     }
 }
 
-/// Logs a storage command. A command whose value is not followed by a line end is not logged.
+/// Logs a storage command and its outcome. A command is not logged if the bytes after its value are
+/// not the line end that the protocol requires.
 #[cold]
 pub(super) fn store(
     key: &[u8],
@@ -82,6 +88,7 @@ pub(super) fn store(
     };
     let now = context.now;
     let ttl_s = now.expiry(options.exptime).seconds_left(now.elapsed_s);
+    // An item that never expires has the time to live 0 in the log line.
     let (ttl_s, len) = (ttl_s.unwrap_or(0), options.value_len);
     let class = options.size_class(key).number();
     context.counters.log().push(Streams::MUTATIONS, |text| {
@@ -95,8 +102,9 @@ pub(super) fn store(
     });
 }
 
-/// Logs a deletion that found an item. `size` is `None` if the item was only in the tier (the files
-/// below the store).
+/// Logs a deletion that found an item. `command` is the name of the protocol's delete command.
+/// `size` is `None` if the item was only in the tier (the files below the store, which keep evicted
+/// items).
 #[cold]
 pub(super) fn delete(
     key: &[u8],
@@ -107,7 +115,7 @@ pub(super) fn delete(
     if !context.counters.is_watched(Streams::DELETIONS) {
         return;
     }
-    let (class, len) = numbers(size);
+    let (class, len) = class_and_len(size);
     context.counters.log().push(Streams::DELETIONS, |text| {
         text.push_str("type=deleted");
         push_key(text, key);
@@ -115,7 +123,7 @@ pub(super) fn delete(
     });
 }
 
-/// Counts an access by the prefix of its key, if this counting is on.
+/// Counts an access under the prefix of its key, if counting by key prefix is on.
 pub(super) fn count_prefix(key: &[u8], access: Access, context: &RequestContext<'_>) {
     if context.counters.counts_prefixes() {
         context.counters.count_prefix_of(key, access);
@@ -124,6 +132,6 @@ pub(super) fn count_prefix(key: &[u8], access: Access, context: &RequestContext<
 
 /// The number of the size class and the length of the value, as a log line shows them. Both are 0
 /// if the size is not known.
-fn numbers(size: Option<ItemSize>) -> (u32, usize) {
+fn class_and_len(size: Option<ItemSize>) -> (u32, usize) {
     size.map_or((0, 0), |size| (size.class.number(), size.value_len))
 }

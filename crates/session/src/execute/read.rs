@@ -1,4 +1,9 @@
-//! Reads of one key.
+//! Reads of one key. An item may be only in the *tier* (the files below the store, which keep
+//! evicted items). The read then waits until the item has been read from there.
+//!
+//! A read may *claim* an item that is stale, that expires soon, or that the read has created. The
+//! reply then tells this client that it has won and should recompute the value. The replies to
+//! later reads tell their clients that another client has won.
 
 use store::{
     Expiry, Item, ItemSize, KeyHash, Miss, Mode, Published, Read, Recache, Rejected, SizeClass,
@@ -15,7 +20,7 @@ use crate::outcome::{FoundItem, Outcome};
 use crate::session::{Output, RequestContext};
 
 /// Executes a read of one key and replies. Returns false if the read has to wait for memory or for
-/// the tier (the files below the store, which keep evicted items).
+/// the tier.
 #[inline]
 #[must_use]
 pub(super) fn read(
@@ -33,11 +38,12 @@ pub(super) fn read(
     true
 }
 
-/// Reads one key, writes its item and counts the read. Returns whether the key has an item, or
-/// `None` if the read has to wait for memory or for the tier.
+/// Reads one key, writes its item to `out` and counts the read. Returns whether the key has an
+/// item, or `None` if the read has to wait for memory or for the tier.
 ///
-/// For each encoder, this is the only call of `store::Worker::read` with this closure. The compiler
-/// therefore inlines that function here, together with the encoder in the closure.
+/// `store::Worker::read` is generic over the type of its closure. For each type of encoder, the
+/// closure `visit` has a type of its own, and only this function calls `read` with it. The compiler
+/// therefore inlines `read` here, and the encoder in the closure.
 pub(super) fn read_key<E: Encode>(
     encoder: &E,
     key: &[u8],
@@ -48,8 +54,8 @@ pub(super) fn read_key<E: Encode>(
 ) -> Option<bool> {
     let options = match E::HAS_READ_OPTIONS {
         true => options,
-        // Every option except the touch is now a constant, so the compiler removes the code that
-        // handles the other options.
+        // The protocol has no read options except the touch. Here the others become constants, so
+        // the compiler removes the code that handles them.
         false => &ReadOptions::plain(options.touch),
     };
     let now = &context.now;
@@ -57,6 +63,8 @@ pub(super) fn read_key<E: Encode>(
         touch: options.touch.map(|exptime| now.expiry(exptime)),
         claim: options.claim_stale,
         untracked: options.untracked,
+        // The encoder does not copy a longer value but pins it: the value stays in the store's
+        // memory until it has been sent.
         pin_if_longer_than: options.with_value.then_some(COPY_MAX),
         recache: Recache::Never,
     };
@@ -64,8 +72,8 @@ pub(super) fn read_key<E: Encode>(
     if let Some(rare) = &options.rare {
         known_cas = rare.known_cas;
         match rare.vivify {
-            // `create` gave the item at least one second to live, for this read. Now set the
-            // expiry that the client requested, which may be in the past.
+            // `create` has given the item an expiry that is not past, so that this read finds it.
+            // This read sets the expiry that the client requested, which may be in the past.
             ReadVivify::AlreadyCreated(vivify) => read.touch = Some(now.expiry(vivify.exptime)),
             ReadVivify::Never | ReadVivify::IfMissing(_) => {
                 read.recache = recache_condition(rare.recache, read.touch, now);
@@ -92,12 +100,13 @@ pub(super) fn read_key<E: Encode>(
         Ok(Some(())) => {}
         Ok(None) => return None,
         Err(miss) => {
+            // If the item is in the tier, `want` returns true, and the session reads it from there.
             if context.tier.is_some() && miss == Miss::Absent && context.want(key, hash) {
                 return None;
             }
-            // The miss is counted before the creation. If the creation is deferred, the read is
-            // repeated, but then it finds no reason to count: this read has unlinked the expired or
-            // flushed item.
+            // The reason is counted before the item is created. If the creation is deferred, the
+            // whole read is repeated later, but its reason is not counted twice: this read has
+            // unlinked the expired or flushed item, so the repeated read finds the key absent.
             count_miss(miss, context);
             if let Some(rare) = &options.rare
                 && let ReadVivify::IfMissing(vivify) = rare.vivify
@@ -107,13 +116,14 @@ pub(super) fn read_key<E: Encode>(
         }
     }
     let is_hit = result.is_ok();
+    // After a hit, `visit` has set `size`.
     let result = result.and(size.ok_or(Miss::Absent));
     count_read(key, result, options, context);
     Some(is_hit)
 }
 
-/// Creates the item of a missing key (memcached's vivify, flag `N` of `mg`) and reads it. Returns
-/// the same as [`read_key`].
+/// Creates an empty item for a key that has none (memcached's vivify, flag `N` of `mg`), and reads
+/// this item. Returns what [`read_key`] returns.
 #[cold]
 fn create_and_read(
     encoder: &impl Encode,
@@ -125,7 +135,7 @@ fn create_and_read(
 ) -> Option<bool> {
     let vivify = match create(key, rare.explicit_cas, vivify, hash, context) {
         Ok(true) => ReadVivify::AlreadyCreated(vivify),
-        // Another worker stored an item after the miss. The second read returns that item.
+        // Another worker has stored an item since the miss. The read below returns that item.
         Ok(false) => ReadVivify::Never,
         Err(Rejected::Deferred) => return None,
         // There is no memory for the new item. As in memcached, the read is then a miss.
@@ -141,8 +151,8 @@ fn create_and_read(
     read_key(encoder, key, &options, hash, context, out)
 }
 
-/// Returns the condition under which this read claims an item that is not stale (memcached's
-/// recache, flag `R` of `mg`). `touch` is the expiry that the read sets.
+/// Returns the condition under which a read claims an item although the item is not stale
+/// (memcached's recache, flag `R` of `mg`). `touch` is the expiry that the read sets.
 #[inline]
 fn recache_condition(
     option: Option<operation::Recache>,
@@ -156,15 +166,16 @@ fn recache_condition(
     // The read claims an item that expires before this time.
     let deadline = now.expiry(recache.exptime);
     match touch.filter(|_| recache.compare_new_expiry) {
-        // The store compares the expiry that the item has before the read.
+        // The expiry that the item has before the read decides. Only the store knows it.
         None => Recache::Before(deadline),
-        // The expiry that counts is the one that the read sets, so the result is known here.
+        // The expiry that the read sets decides. It is known here.
         Some(expiry) if expiry != Expiry::NEVER && expiry < deadline => Recache::Always,
         Some(_) => Recache::Never,
     }
 }
 
-/// Creates an empty item, which is claimed by this request. Returns false if the key has an item.
+/// Creates an empty item that this request has claimed. Returns false if the key already has an
+/// item.
 #[cold]
 fn create(
     key: &[u8],
@@ -174,8 +185,9 @@ fn create(
     context: &mut RequestContext<'_>,
 ) -> Result<bool, Rejected> {
     let now_s = context.now.elapsed_s;
-    // The client may request an expiry in the past. Such an item would be a miss for the read that
-    // follows in this request, so it gets one second to live. That read sets the requested expiry.
+    // The client may request an expiry in the past. The read that follows in this request would
+    // not find such an item. The item therefore gets one second to live, and the read then sets the
+    // requested expiry.
     let expiry = match context.now.expiry(vivify.exptime) {
         expiry if expiry.is_past(now_s) => Expiry::at(now_s + 1),
         expiry => expiry,
@@ -192,7 +204,8 @@ fn create(
     }
 }
 
-/// Counts a read, as a touch or as a get ([`ReadCount`]). `result` is the size of the item.
+/// Counts a read as a touch or as a get, or for `me` as a request for metadata ([`ReadCount`]).
+/// `result` is the size of the item that the read found, or the reason of the miss.
 #[inline(always)]
 fn count_read(
     key: &[u8],
@@ -200,8 +213,8 @@ fn count_read(
     options: &ReadOptions,
     context: &RequestContext<'_>,
 ) {
-    let hit = result.ok().map(|size| size.class);
-    let is_hit = hit.is_some();
+    let class = result.ok().map(|size| size.class);
+    let is_hit = class.is_some();
     let is_touch = match options.count {
         ReadCount::Access => options.touch.is_some(),
         ReadCount::MissAsGet => options.touch.is_some() && is_hit,
@@ -211,10 +224,10 @@ fn count_read(
         observe::read(key, result, context);
     }
     if is_touch {
-        count_touch(hit, context);
+        count_touch(class, context);
     } else {
         context.counters.count(Counter::CmdGet);
-        if let Some(class) = hit {
+        if let Some(class) = class {
             context
                 .counters
                 .count_in_class(ClassCounter::GetHits, class);
@@ -225,7 +238,8 @@ fn count_read(
     }
 }
 
-/// Counts the reason of a miss, if the item was present but expired or flushed.
+/// Counts the reason of a miss: the item had expired, or it was flushed. Counts nothing if the key
+/// had no item.
 fn count_miss(miss: Miss, context: &RequestContext<'_>) {
     match miss {
         Miss::Absent => {}
@@ -234,16 +248,17 @@ fn count_miss(miss: Miss, context: &RequestContext<'_>) {
     }
 }
 
-/// Counts a touch. As in memcached, a get-and-touch (`gat`) counts as a touch and not as a get, so
-/// that `get_hits` ÷ `cmd_get` is the hit rate of the gets alone.
-pub(super) fn count_touch(hit: Option<SizeClass>, context: &RequestContext<'_>) {
+/// Counts a touch. `class` is the size class of the touched item, or `None` for a miss. As in
+/// memcached, a get-and-touch (`gat`) counts as a touch and not as a get. The quotient `get_hits` ÷
+/// `cmd_get` is therefore the hit rate of the gets alone.
+pub(super) fn count_touch(class: Option<SizeClass>, context: &RequestContext<'_>) {
     context.counters.count(Counter::CmdTouch);
-    if let Some(class) = hit {
+    if let Some(class) = class {
         context
             .counters
             .count_in_class(ClassCounter::TouchHits, class);
     }
     context
         .counters
-        .count_outcome(hit.is_some(), Counter::TouchHits, Counter::TouchMisses);
+        .count_outcome(class.is_some(), Counter::TouchHits, Counter::TouchMisses);
 }

@@ -1,5 +1,6 @@
 //! Reads of several keys, possibly of thousands. A turn (one call of the session) answers a bounded
-//! number of keys, and stops earlier if the output is full. A later turn continues.
+//! number of keys. It ends earlier if the output is full, or if a key has to wait for memory or for
+//! the tier (the files below the store, which keep evicted items). A later turn continues.
 
 use protocol::Keys;
 use service::Next;
@@ -14,8 +15,8 @@ use crate::prepare::Prepared;
 use crate::protocols::WithEncoder;
 use crate::session::{Output, RemainingKeys, RequestContext, State, Step};
 
-/// Returns the step to the state in which [`resume`] answers the keys. `line` is the complete
-/// command line.
+/// Begins a read of `keys`. Answers none of them: the returned step puts the session into the state
+/// [`State::Keys`], in which it calls [`resume`]. `line` is the complete command line.
 pub(super) fn begin(
     keys: Keys<'_>,
     touch: Option<i32>,
@@ -31,16 +32,16 @@ pub(super) fn begin(
         encoder: request.encoder.to_owned(),
     };
     Step::EnterState {
-        // This consumes only the name of the command and the time of a `gat`. The keys remain in
-        // the input, from where `resume` reads them.
+        // The step consumes the name of the command and, of a `gat`, the new time to live. The keys
+        // and the line end remain in the input, from where `resume` reads them.
         len: line.len() - usize::from(line_end_len) - keys_len,
         state: State::Keys(remaining),
     }
 }
 
-/// Reads and answers keys at the front of `input`, as many as one turn and the output allow.
-/// Returns the number of consumed bytes, and what the session needs to answer the remaining keys
-/// (`None` if all keys are answered).
+/// Answers the keys at the front of `input`, until all are answered or the turn ends. Returns the
+/// number of consumed bytes of input. Also returns what the session needs before it can answer the
+/// remaining keys, or `None` if all keys are answered.
 pub(crate) fn resume(
     remaining: &mut RemainingKeys,
     input: &[u8],
@@ -59,13 +60,14 @@ pub(crate) fn resume(
     match next {
         Some(next) => (answered_len, Some(next)),
         None => {
+            // The unanswered bytes contain no key. They can only be spaces.
             let line_end_len = usize::from(remaining.line_end_len);
             (answered_len + unanswered_len + line_end_len, None)
         }
     }
 }
 
-/// The arguments of [`resume`], for the code that is compiled for each encoder.
+/// The arguments of the part of [`resume`] that is compiled once for each type of encoder.
 struct ReadKeys<'r, 'i, 'c> {
     unanswered: Keys<'i>,
     touch: Option<i32>,
@@ -74,7 +76,8 @@ struct ReadKeys<'r, 'i, 'c> {
 }
 
 impl WithEncoder for ReadKeys<'_, '_, '_> {
-    /// The length of the unanswered keys in bytes, and what the session needs to answer them.
+    /// The length of the unanswered keys in bytes. Also what the session needs before it can answer
+    /// them, or `None` if all keys are answered.
     type Result = (usize, Option<Next>);
 
     fn run(self, encoder: &impl Encode) -> Self::Result {
@@ -98,6 +101,8 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
                     hash,
                     from_here,
                 } = prefetched;
+                // What the session needs, if the turn ends here. `Next::Memory` also stands for a
+                // read of the tier; the session then replaces it.
                 let stop = if answered == KEYS_PER_TURN {
                     Some(Next::Yield)
                 } else if out.is_full() {
@@ -108,8 +113,9 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
                     None
                 };
                 if stop.is_some() {
-                    // If this key waits for the tier (the files below the store), the items of
-                    // later keys are read from there at the same time.
+                    // If this key waits for its item from the tier, the session reads the items of
+                    // the later keys from there at the same time. Otherwise `want_too` has no
+                    // effect.
                     for later in &batch[at + 1..] {
                         context.want_too(later.key, later.hash);
                     }
@@ -117,23 +123,25 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
                     break 'line stop;
                 }
                 answered += 1;
+                // The next key may again wait for the tier as often as a request may.
                 context.note_progress();
             }
         };
         if next.is_none() {
-            encoder.outcome(b"", Outcome::ReadMany, out.bytes_mut());
+            let no_key = b"";
+            encoder.outcome(no_key, Outcome::ReadMany, out.bytes_mut());
         }
         (unanswered.as_bytes().len(), next)
     }
 }
 
-/// A key whose memory has been prefetched.
+/// A key whose index buckets and item have been prefetched.
 #[derive(Clone, Copy)]
 struct PrefetchedKey<'i> {
     key: &'i [u8],
     hash: KeyHash,
-    /// This key and all keys after it. They are the unanswered keys if the turn ends before this
-    /// key.
+    /// This key and all later keys of the command. If the turn ends before this key is answered,
+    /// these are the unanswered keys.
     from_here: Keys<'i>,
 }
 
@@ -148,8 +156,9 @@ impl<'i> PrefetchedKey<'i> {
     }
 }
 
-/// Takes as many keys from `keys` as fit into `prefetched`, and returns them. Prefetches first all
-/// their index buckets and then all their items, so that the cache misses of the keys overlap.
+/// Takes from `keys` as many keys as fit into `prefetched`, and returns the filled part of
+/// `prefetched`. Prefetches first the index buckets of all these keys and then their items, so that
+/// the processor's cache misses for different keys overlap.
 fn prefetch_keys<'p, 'i>(
     keys: &mut Keys<'i>,
     prefetched: &'p mut [PrefetchedKey<'i>; PREFETCH_KEYS],
@@ -170,6 +179,7 @@ fn prefetch_keys<'p, 'i>(
     }
     let prefetched = &mut prefetched[..count];
     for key in &mut *prefetched {
+        // Also stores the position of the index entry in the hash, for the read.
         context.worker.prefetch_item(&mut key.hash);
     }
     prefetched

@@ -1,4 +1,9 @@
 //! Commands to the server, and `flush_all`.
+//!
+//! Two kinds of sessions call [`execute`]: those whose items are in the store, and those whose
+//! items are in a memory pool on other machines. A session with a store handles some commands
+//! before it would call `execute` (`begin_long_reply` and `server_command` in `execute.rs`). If
+//! `execute` receives such a command, the session has a pool. Pools do not have these commands.
 
 use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
 use protocol::{Crawler, Detail, ShutdownMode, Stats};
@@ -15,9 +20,14 @@ use crate::session::RequestContext;
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &[u8] = b"1.6.45";
 
-/// The time, and the interface of the server process, for the commands of this file.
+/// The key that is passed to the encoder if the request has no key.
+const NO_KEY: &[u8] = b"";
+
+/// What [`execute`] needs in addition to the command: the time, and the interface of the server
+/// process.
 pub(crate) struct ServerContext<'a> {
-    /// The time of the burst. `debugtime` changes it.
+    /// The time of the burst (the connections that a worker answers after one wake-up). The command
+    /// `debugtime` changes it.
     pub(crate) now: Now,
     /// Process-wide statistics and settings.
     pub(crate) control: &'a dyn ServerControl,
@@ -57,6 +67,7 @@ pub(crate) fn execute(
             Err(ClockRefused::OnlyForward) => ServerOutcome::ClockOnlyForward,
         },
         ServerCommand::Crawler(Crawler::Enable) => {
+            // False: the crawler was enabled already.
             match context.control.set_crawler_enabled(true) {
                 true => ServerOutcome::Done,
                 false => ServerOutcome::CrawlerNotStarted,
@@ -66,17 +77,17 @@ pub(crate) fn execute(
             context.control.set_crawler_enabled(false);
             ServerOutcome::Done
         }
-        // A session with a store handles these commands before this call. A pool does not have
-        // them.
+        // The session has a pool.
         ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..))
         | ServerCommand::Watch(_)
         | ServerCommand::Prefix(_) => ServerOutcome::Unsupported,
     };
-    encoder.outcome(b"", Outcome::Server(outcome), bytes);
+    encoder.outcome(NO_KEY, Outcome::Server(outcome), bytes);
     true
 }
 
-/// Flushes all items, if the server's flags allow it, and replies.
+/// Flushes (invalidates) all items, now or at the time `exptime`, and replies. If the server's
+/// flags do not allow this command, flushes nothing and replies with an error.
 pub(super) fn flush(
     encoder: &impl Encode,
     exptime: Option<i32>,
@@ -85,6 +96,7 @@ pub(super) fn flush(
 ) {
     context.counters.count(Counter::CmdFlush);
     let outcome = if context.control.permissions().flush {
+        // `None`: the client sent a time before the server's start, and no item is that old.
         if let Some(second) = context.now.flush_second(exptime) {
             context.worker.flush(second, context.now.elapsed_s);
         }
@@ -92,26 +104,29 @@ pub(super) fn flush(
     } else {
         ServerOutcome::NotAllowed(Restricted::Flush)
     };
-    encoder.outcome(b"", Outcome::Server(outcome), bytes);
+    encoder.outcome(NO_KEY, Outcome::Server(outcome), bytes);
 }
 
-/// Changes the memory limit.
+/// Changes the memory limit of items and index.
 fn memory_limit(megabytes: u32, context: &ServerContext<'_>) -> ServerOutcome {
     if megabytes < MEMLIMIT_MIN_MB {
         return ServerOutcome::MemoryLimitTooSmall;
     }
     if megabytes > MEMLIMIT_MAX_MB {
+        // The client probably gave the limit in bytes.
         return ServerOutcome::MemoryLimitInBytes;
     }
-    if context.control.set_memory_limit(u64::from(megabytes) << 20) {
+    let bytes = u64::from(megabytes) << 20;
+    if context.control.set_memory_limit(bytes) {
         ServerOutcome::Done
     } else {
         ServerOutcome::MemoryLimitRejected
     }
 }
 
-/// Writes the statistics that `which` names, resets them, or turns counting by key prefix on or
-/// off.
+/// Executes the command `stats` with the argument `which`: writes statistics, sets the statistics
+/// to zero, or turns counting by key prefix on or off. Returns the outcome, which the caller
+/// writes. If statistics were written, the outcome is the end of the list.
 fn stats(
     encoder: &impl Encode,
     which: Stats<'_>,
@@ -121,6 +136,7 @@ fn stats(
     let (control, may_dump) = (context.control, context.control.permissions().dump);
     match which {
         Stats::General | Stats::Curtail => {
+            // `stats` shows the statistics that memcached has, and `stats curtail` the others.
             let is_general = which == Stats::General;
             let mut out = encoder.stats(bytes);
             let mut rows = ChosenRows::new(is_general, control, &mut out);
@@ -129,17 +145,18 @@ fn stats(
         Stats::Settings => control.write_settings(&mut encoder.stats(bytes)),
         Stats::Items => control.write_items(context.now, &mut encoder.stats(bytes)),
         Stats::Slabs => control.write_slabs(&mut encoder.stats(bytes)),
+        // The session has a pool, or the server does not count items by size (`-o track_sizes`).
         Stats::Sizes => {
             let stats = &mut encoder.stats(bytes);
             stats.text(b"sizes_status", b"disabled");
         }
-        // A session with a store handles this command before this call. A pool does not have it.
+        // The session has a pool.
         Stats::Connections => {}
         Stats::Reset => {
             control.reset_stats();
             return ServerOutcome::StatsReset;
         }
-        // A session with a store handles this command before this call. A pool does not have it.
+        // The session has a pool.
         Stats::HotKeys => return ServerOutcome::Unsupported,
         Stats::Latency => {
             if !control.write_latencies(&mut encoder.stats(bytes)) {
@@ -153,20 +170,21 @@ fn stats(
         Stats::Detail(Detail::Dump) => {
             encoder.prefixes(&control.prefixes(), bytes);
         }
+        // The word after `stats detail` is missing or unknown.
         Stats::Detail(Detail::Usage) => return ServerOutcome::BadDetail,
         Stats::Detail(detail @ (Detail::On | Detail::Off)) => {
             control.set_prefix_counting(detail == Detail::On);
             return ServerOutcome::Done;
         }
-        // A session with a store handles this command before this call. A pool does not have it.
+        // The session has a pool.
         Stats::CacheDump { .. } => {}
         Stats::Other(_) => return ServerOutcome::Unsupported,
     }
     ServerOutcome::StatsEnd
 }
 
-/// Stops the server. Returns `None` on success: the connection then closes without a reply. Returns
-/// an error if clients may not stop the server, or if the mode is invalid.
+/// Makes the server stop, and returns `None`: the connection then closes without a reply. If
+/// clients may not stop the server, or if the mode is invalid, only returns the error to reply.
 fn shutdown(mode: ShutdownMode, context: &ServerContext<'_>) -> Option<ServerOutcome> {
     if !context.control.permissions().shutdown {
         return Some(ServerOutcome::NotAllowed(Restricted::Shutdown));
