@@ -1,9 +1,12 @@
 //! The costs of a fibre: the time of a switch, the time of a spawn with a join, and the memory of a
 //! parked fibre.
 //!
-//! A time is printed as the median of several runs, with the least and the greatest. All runs use
-//! one *processor*, that is, one kernel thread that runs fibres. For spawn and join, the cost of a
-//! tokio task, which has no stack, is printed for comparison.
+//! A *switch* is the change from a fibre to its processor, or from the processor to a fibre. A
+//! *processor* is a kernel thread that runs fibres. All runs use one processor.
+//!
+//! Each time is measured in several runs. The program prints the median, the least and the greatest
+//! result of these runs. For comparison, the time of a spawn with a join is also measured for tasks
+//! of the tokio runtime. These tasks have no stacks of their own.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -15,46 +18,44 @@ use std::time::{Duration, Instant};
 
 use fibre::{Builder, Runtime, Scheduler};
 
-/// The number of runs of each measurement.
+/// The number of runs of each measurement, unless `--quick` is given.
 const RUNS: usize = 15;
-/// The number of yields of each of the two fibres in a run.
+/// The number of yields in a run that measures the switch, for each of its two fibres.
 const YIELDS: u32 = 1_000_000;
-/// The number of spawned fibres in a run.
+/// The number of fibres or tasks that are spawned in a run that measures spawn and join.
 const SPAWNS: u32 = 200_000;
-/// The number of parked fibres.
+/// The number of fibres that are parked at the same time when their memory is measured.
 const PARKED: usize = 20_000;
 /// The number of bytes that a fibre writes to its stack before it parks.
 const TOUCHED: usize = 512;
 
 fn main() {
-    let quick = std::env::args().any(|word| word == "--quick");
+    let quick = std::env::args().any(|argument| argument == "--quick");
     let runs = if quick { 3 } else { RUNS };
     println!("one processor; median of {runs} runs [least, greatest]");
     for scheduler in Scheduler::ALL {
         let name = scheduler.name();
         let runtime = start(scheduler);
-        row(
-            "switch",
-            name,
-            "goal: ≤ 20 ns",
-            runs,
-            // A yield is two switches.
-            || runtime.run(|| yields(YIELDS)) / 2.0,
-        );
-        row("spawn and join", name, "goal: ≤ 300 ns", runs, || {
-            runtime.run(|| spawns(SPAWNS))
+        let switches_per_yield = 2.0;
+        measure_and_print("switch", name, "goal: ≤ 20 ns", runs, || {
+            runtime.run(|| yield_ns(YIELDS)) / switches_per_yield
+        });
+        measure_and_print("spawn and join", name, "goal: ≤ 300 ns", runs, || {
+            runtime.run(|| spawn_and_join_ns(SPAWNS))
         });
     }
     let tasks = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()
         .unwrap();
-    row("spawn and join", "tokio", "", runs, || {
-        tasks.block_on(async { tokio::spawn(task_spawns(SPAWNS)).await.unwrap() })
+    measure_and_print("spawn and join", "tokio", "", runs, || {
+        // The measuring code is itself a task, just as that for fibres is itself a fibre.
+        tasks.block_on(async { tokio::spawn(task_spawn_and_join_ns(SPAWNS)).await.unwrap() })
     });
     measure_memory();
 }
 
+/// Starts a fibre runtime with one processor.
 fn start(scheduler: Scheduler) -> Runtime {
     Builder::new()
         .processors(1)
@@ -63,10 +64,10 @@ fn start(scheduler: Scheduler) -> Runtime {
         .unwrap()
 }
 
-/// Measures two fibres that yield to each other. Returns the CPU time of a yield in nanoseconds. A
-/// yield is one switch from a fibre to the processor's thread, and one from that thread to the
-/// other fibre.
-fn yields(count: u32) -> f64 {
+/// Measures the CPU time of a yield, in nanoseconds. The calling fibre spawns a second fibre. Each
+/// of the two fibres yields `count` times, to the other. A yield consists of two switches: from one
+/// fibre to the processor, and from the processor to the other fibre.
+fn yield_ns(count: u32) -> f64 {
     let other = fibre::spawn(move || {
         for _ in 0..count {
             fibre::yield_now();
@@ -78,11 +79,13 @@ fn yields(count: u32) -> f64 {
     }
     let spent = thread_time() - before;
     other.join().unwrap();
-    spent.as_secs_f64() * 1e9 / f64::from(2 * count)
+    let yields_of_both = 2 * count;
+    spent.as_secs_f64() * 1e9 / f64::from(yields_of_both)
 }
 
-/// Spawns and joins `count` fibres, one after the other. Returns the time for one, in nanoseconds.
-fn spawns(count: u32) -> f64 {
+/// Spawns and joins `count` fibres, one after the other. Returns the elapsed time per fibre, in
+/// nanoseconds.
+fn spawn_and_join_ns(count: u32) -> f64 {
     let before = Instant::now();
     for number in 0..count {
         assert_eq!(fibre::spawn(move || number).join().unwrap(), number);
@@ -90,8 +93,9 @@ fn spawns(count: u32) -> f64 {
     before.elapsed().as_secs_f64() * 1e9 / f64::from(count)
 }
 
-/// As [`spawns`], but with tokio tasks.
-async fn task_spawns(count: u32) -> f64 {
+/// Spawns and joins `count` tokio tasks, one after the other. Returns the elapsed time per task, in
+/// nanoseconds.
+async fn task_spawn_and_join_ns(count: u32) -> f64 {
     let before = Instant::now();
     for number in 0..count {
         assert_eq!(tokio::spawn(async move { number }).await.unwrap(), number);
@@ -112,7 +116,8 @@ fn measure_memory() {
             })
         })
         .collect();
-    // Fibres run in the order of spawning, so when this fibre has run, all others have parked.
+    // `run` spawns one more fibre and waits for its end. The fair scheduler with one processor runs
+    // fibres in the order of spawning. So at the end of this last fibre, all others have parked.
     runtime.run(fibre::yield_now);
     let each = (resident() - before) as f64 / PARKED as f64;
     println!(
@@ -123,18 +128,26 @@ fn measure_memory() {
     parked.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// Calls `measure` `runs` times. Prints the median, the least and the greatest of the returned
-/// times, which are in nanoseconds.
-fn row(name: &str, runtime: &str, goal: &str, runs: usize, mut measure: impl FnMut() -> f64) {
+/// Calls `measure` as many times as `runs` says; each call returns a time in nanoseconds. Prints a
+/// row: the name of the `measured` operation, the name of the `runner` (a scheduler or tokio), the
+/// median time, the least, the greatest, and the goal.
+fn measure_and_print(
+    measured: &str,
+    runner: &str,
+    goal: &str,
+    runs: usize,
+    mut measure: impl FnMut() -> f64,
+) {
     let mut times: Vec<f64> = (0..runs).map(|_| measure()).collect();
     times.sort_by(f64::total_cmp);
     let (least, greatest) = (times[0], times[runs - 1]);
     let median = times[runs / 2];
-    println!("{name:<24}{runtime:<8}{median:>8.1} ns  [{least:.1}, {greatest:.1}]   {goal}");
+    println!("{measured:<24}{runner:<8}{median:>8.1} ns  [{least:.1}, {greatest:.1}]   {goal}");
 }
 
-/// The CPU time that this thread has used so far, including time in the kernel. The measured code
-/// makes no system calls.
+/// The CPU time that the calling kernel thread has used so far, in user mode and in the kernel. A
+/// yield makes no system call. But after each 61 runs of fibres, the processor polls the kernel for
+/// events (`fibre::limits::RUNS_PER_POLL`), and this time is included.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
@@ -142,7 +155,9 @@ fn thread_time() -> Duration {
 
 /// The resident memory of this process, in bytes.
 fn resident() -> u64 {
-    let status = fs::read_to_string("/proc/self/statm").unwrap();
-    let pages = status.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
-    pages * 4096
+    let sizes = fs::read_to_string("/proc/self/statm").unwrap();
+    // The second number of the file is the number of resident pages.
+    let pages = sizes.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
+    let page_size = 4096;
+    pages * page_size
 }

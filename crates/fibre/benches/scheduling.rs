@@ -1,36 +1,46 @@
 //! The scheduler benchmarks of T. Delisle's thesis (*The Cforall Scheduler*, University of Waterloo
-//! 2022, chapter 6). They run on fibres, on tokio and, in `go/`, on Go.
+//! 2022, chapter 6), and variants of them. All run on fibres and on tokio tasks. The benchmarks of
+//! the thesis also run on goroutines, in the program in `benches/go`.
 //!
-//! A *thread* here is a user-level thread: a fibre, a task or a goroutine. A *processor* is a
-//! kernel thread that runs them.
+//! In these benchmarks, a *thread* is a user-level thread: a fibre, a task or a goroutine. A
+//! *processor* is a kernel thread that runs user-level threads.
 //!
-//! | benchmark | one operation | what it shows |
+//! | benchmark | one operation of a thread | measures |
 //! |---|---|---|
-//! | *cycle* | wake the next thread in a ring of five, then wait | cost of a wake-up and a wait |
-//! | *yield* | yield | cost of a switch |
-//! | *churn* | release a random *spot* (a semaphore), then acquire it | cost across processors |
-//! | *locality* | write to a working set, then do as in *churn* | do threads stay near their data? |
-//! | *transfer* | a *round*: all threads see the leader's signal, the next leads | fairness |
-//! | *turns* | as in *transfer*, with the time of each wait | the longest wait |
+//! | *cycle* | wake the next thread in a ring of five, then wait to be woken | wake-up and wait |
+//! | *yield* | yield | a switch |
+//! | *churn* | release a random semaphore, then acquire the same one | wake-ups across processors |
+//! | *locality* | write to a working set, then do an operation of *churn* | use of caches |
+//! | *transfer* | lead one round, see below | fairness |
+//! | *turns* | as in *transfer* | the longest wait of a thread |
 //!
-//! In *turns*, the times in which the processors did not run are subtracted from the waits.
+//! *cycle* is the benchmark of the thesis. A fibre waits at an atomic variable, which shows whether
+//! the fibre must park, and whether another fibre must unpark it. A task waits at a tokio
+//! semaphore, a goroutine at a channel. There is one difference from the thesis: here the threads
+//! of a ring are spawned directly after each other, in the thesis far apart. In the variant
+//! *cycle-bare*, fibres only park and unpark, and tasks are woken through their `Waker`. In
+//! *cycle-semaphores*, fibres and tasks wait at semaphores.
 //!
-//! *cycle* is as published. An atomic word says whether a fibre must park or be unparked; a task
-//! waits at a tokio semaphore, a goroutine at a channel. (One difference: the members of a ring are
-//! spawned one after the other here, and far from each other in the original.) In *cycle-bare*
-//! there is no such word, and tasks are woken by their `Waker` without a semaphore. In
-//! *cycle-semaphores* fibres and tasks wait at semaphores.
+//! In *locality-share*, a thread passes its working set to the thread that it wakes. In
+//! *locality-noshare*, every thread keeps its working set.
 //!
-//! In *locality-share* a thread hands its working set to the thread that it wakes. In
-//! *locality-noshare* every thread keeps its working set.
+//! In *transfer*, one thread is the *leader*. It publishes a signal, and waits until all other
+//! threads have seen the signal; this is a *round*. Then another thread becomes the leader.
 //!
-//! Each benchmark runs with 100 threads (in *cycle*, rings) per processor, and with 1. With 1,
-//! processors fall asleep and are woken all the time. A benchmark that needs a second thread is not
-//! run with one thread in total.
+//! *turns* also measures how long each thread waits to see a signal. A processor may not have run
+//! at all during a part of that wait, for example because of an interrupt. Such times (*gaps*) are
+//! subtracted from the wait.
 //!
-//! With `--benchmark` this program runs one benchmark, in this process and on one runtime, and
-//! prints a line of JSON. Otherwise it starts itself and the Go program many times, in random
-//! order, and prints a summary of the results: see [`suite`].
+//! By default, each benchmark is run with 100 threads per processor, and with one. (In *cycle* and
+//! its variants, these are numbers of rings.) With one thread per processor, a processor whose
+//! thread waits has no other thread to run, so processors often fall asleep and must be woken. All
+//! benchmarks except *yield*, *cycle* and its variants need at least two threads. They are not run
+//! with one processor and one thread.
+//!
+//! With `--benchmark`, this program runs one benchmark on one runtime in its own process, and
+//! prints a line of JSON. Without `--benchmark`, this program is the [`suite`]: it starts a new
+//! process for each run, in random order. The process runs this program with `--benchmark`, or the
+//! Go program. At the end, the suite prints a summary of all results.
 //!
 //! ```text
 //! scheduling.rs ┬ suite           starts all runs
@@ -131,17 +141,17 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let (repeats, seconds) = if arguments.quick { (3, 0.5) } else { (15, 1.0) };
     let seconds = arguments.seconds.unwrap_or(seconds);
     let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    let positive = |&count: &usize| count > 0;
-    let sorted = |counts: &[usize]| {
-        let mut counts = counts.to_vec();
-        counts.sort_unstable();
-        counts.dedup();
-        counts
+    let is_positive = |&number: &usize| number > 0;
+    let sorted_without_duplicates = |numbers: &[usize]| {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     };
-    let processors = sorted(&arguments.processors);
-    let per_processor = sorted(&arguments.per_processor);
-    let mut counts = processors.iter().chain(&per_processor);
-    if !counts.all(positive) || seconds == 0.0 {
+    let processors = sorted_without_duplicates(&arguments.processors);
+    let per_processor = sorted_without_duplicates(&arguments.per_processor);
+    let mut numbers = processors.iter().chain(&per_processor);
+    if !numbers.all(is_positive) || seconds == 0.0 {
         return Err("--processors, --per-processor and --seconds must be positive".to_owned());
     }
     if let (Some(benchmark), Some(runtime)) = (arguments.benchmark, arguments.runtime) {
@@ -158,11 +168,12 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         };
         let outcome = match runtime.scheduler() {
             Some(scheduler) => fibres::run(benchmark, setting, scheduler)?,
+            // The runtime is tokio: the command line does not accept `go` as a runtime.
             None => tasks::run(benchmark, setting)?,
         };
         let line = Line::new(runtime, benchmark, setting, &outcome);
-        let line = serde_json::to_string(&line).map_err(|error| error.to_string())?;
-        println!("{line}");
+        let json = serde_json::to_string(&line).map_err(|error| error.to_string())?;
+        println!("{json}");
         return Ok(());
     }
     let per_processor = match &per_processor[..] {
@@ -170,7 +181,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         given => given.to_vec(),
     };
     let processors = match &processors[..] {
-        [] => up_to(cpus),
+        [] => powers_of_two_up_to(cpus),
         given => given.to_vec(),
     };
     suite::run(&suite::Plan {
@@ -183,8 +194,8 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     })
 }
 
-/// Returns the powers of two below `max`, and `max`.
-fn up_to(max: usize) -> Vec<usize> {
+/// Returns all powers of two that are below `max`, and then `max` itself.
+fn powers_of_two_up_to(max: usize) -> Vec<usize> {
     let doubled = |count: &usize| count.checked_mul(2);
     let below = std::iter::successors(Some(1), doubled).take_while(|&count| count < max);
     below.chain([max]).collect()

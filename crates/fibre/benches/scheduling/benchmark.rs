@@ -1,4 +1,8 @@
-//! The benchmarks, the runtimes, the settings of a run, and its results.
+//! The benchmarks and the runtimes; the size and the results of a run.
+//!
+//! A *thread* is a user-level thread: a fibre, a task or a goroutine. A *processor* is a kernel
+//! thread that runs user-level threads. The threads of *cycle* and of its variants form *rings*, of
+//! five threads each.
 
 use std::time::Duration;
 
@@ -29,9 +33,9 @@ impl Benchmark {
         !matches!(self, Self::CycleBare | Self::CycleSemaphores | Self::Turns)
     }
 
-    /// Whether the benchmark can run with a single thread (in *cycle*, a single ring) on one
-    /// processor. In the other benchmarks threads wake each other or wait for each other, so a
-    /// single thread is not enough. A ring has five members, which wake each other.
+    /// Whether the benchmark can run if [`Setting::threads`] is 1. In *yield*, no thread needs
+    /// another. In *cycle* and its variants, a single ring has five threads, which wake each other.
+    /// In all other benchmarks, a thread waits for other threads.
     pub(crate) fn works_alone(self) -> bool {
         use Benchmark::{Cycle, CycleBare, CycleSemaphores, Yield};
         matches!(self, Cycle | CycleBare | CycleSemaphores | Yield)
@@ -52,7 +56,8 @@ impl Benchmark {
     }
 }
 
-/// A runtime that is measured. Each scheduler of this crate counts as one.
+/// A runtime that is measured. Each scheduler of this crate (`Fair`, `Steal`, `Global`) counts as a
+/// runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RuntimeKind {
@@ -81,7 +86,7 @@ impl RuntimeKind {
         }
     }
 
-    /// The scheduler of this crate; `None` for other runtimes.
+    /// The value of [`Scheduler`] for a scheduler of this crate; `None` for tokio and Go.
     pub(crate) fn scheduler(self) -> Option<Scheduler> {
         match self {
             Self::Fair => Some(Scheduler::Fair),
@@ -92,17 +97,19 @@ impl RuntimeKind {
     }
 }
 
-/// The size and the duration of a run.
+/// The size of a run and its planned duration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting {
     pub(crate) processors: usize,
-    /// The number of rings (in *cycle*) or threads (in all other benchmarks) for each processor.
+    /// The number of threads for each processor; in *cycle* and its variants, the number of rings
+    /// for each processor.
     pub(crate) per_processor: usize,
     pub(crate) duration: Duration,
 }
 
 impl Setting {
-    /// The number of threads; in *cycle*, the number of rings.
+    /// The number of threads on all processors. In *cycle* and its variants, this is the number of
+    /// rings, unlike [`Outcome::threads`].
     pub(crate) fn threads(self) -> usize {
         self.processors * self.per_processor
     }
@@ -111,31 +118,37 @@ impl Setting {
 /// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
+    /// The number of threads, which includes each thread of each ring.
     pub(crate) threads: usize,
+    /// The number of operations of all threads.
     pub(crate) operations: u64,
+    /// The measured duration of the run.
     pub(crate) seconds: f64,
-    /// False if a thread waited so long that the number of operations is meaningless.
+    /// Whether the number of operations is meaningful. In *transfer* and *turns*, it is not if some
+    /// thread did not run during the second half of the run. In other benchmarks, it always is.
     pub(crate) is_finished: bool,
-    /// Only for *transfer* and *turns*: the turns, and the durations of the rounds (`rounds.rs`
-    /// defines *turn* and *round*).
+    /// Only for *transfer* and *turns*: two histograms, the first of turns and the second of the
+    /// durations of rounds. In a *round*, all threads see one signal of a leader. A *turn* is the
+    /// time that one thread waits to see the signal (`rounds.rs`).
     pub(crate) turns: Option<(Turns, Turns)>,
     /// Only for *turns*.
     pub(crate) gaps: Option<GapSummary>,
 }
 
-/// The effect of gaps ([`crate::gaps`]) on a run of *turns*.
+/// The gaps in a run of *turns*. A *gap* is a time in which a processor neither slept nor ran a
+/// thread ([`crate::gaps`]).
 #[derive(Debug)]
 pub(crate) struct GapSummary {
-    /// The turns, each without the gaps that kernel threads had during it.
+    /// A histogram of the turns, after the gaps during each turn were subtracted from it.
     pub(crate) turns: Turns,
-    /// The share of the kernel threads' time that was in gaps.
+    /// The sum of all gaps, as a share of the time of all processors: 0 to 1.
     pub(crate) share: f64,
-    /// The same share for empty loops, which were run just before the benchmark.
+    /// The same share, but for kernel threads that ran empty loops just before the benchmark.
     pub(crate) share_of_loops: f64,
 }
 
 impl Outcome {
-    /// Creates the result of a run whose number of operations is meaningful, without turns.
+    /// Creates the result of a run that has finished. The result contains no turns and no gaps.
     pub(crate) fn new(threads: usize, operations: u64, seconds: f64) -> Self {
         Self {
             threads,
@@ -148,7 +161,8 @@ impl Outcome {
     }
 }
 
-/// The line of JSON that a run prints. The Go program prints the same fields.
+/// The results of one run, which its process prints as one line of JSON. The Go program prints the
+/// same fields, except those about gaps. In the names, `p50` means the median.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) runtime: RuntimeKind,
@@ -158,6 +172,7 @@ pub(crate) struct Line {
     pub(crate) threads: usize,
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
+    /// [`Outcome::is_finished`].
     pub(crate) finished: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) turn_p50_ns: Option<u64>,
@@ -167,11 +182,13 @@ pub(crate) struct Line {
     pub(crate) round_p50_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) round_max_ns: Option<u64>,
-    /// The longest turn after gaps were subtracted from each turn.
+    /// The longest of the turns in [`GapSummary::turns`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) turn_without_gaps_max_ns: Option<u64>,
+    /// [`GapSummary::share`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) gap_share: Option<f64>,
+    /// [`GapSummary::share_of_loops`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) gap_share_of_loops: Option<f64>,
 }
@@ -210,19 +227,19 @@ impl Line {
         self.operations as f64 / self.seconds
     }
 
-    /// The *scalability* as the thesis defines it: the processor time of an operation, in
-    /// nanoseconds.
+    /// The *scalability* as the thesis defines it, in nanoseconds: the time of all processors, busy
+    /// or not, divided by the number of operations. Smaller is better.
     pub(crate) fn scalability_ns(&self) -> f64 {
         self.seconds * 1e9 * self.processors as f64 / self.operations as f64
     }
 
-    /// The longest turn, as a multiple of the median turn.
+    /// The longest turn divided by the median turn.
     pub(crate) fn longest_turn(&self) -> Option<f64> {
         Some(self.turn_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
     }
 
-    /// The longest turn after gaps were subtracted from each turn, as a multiple of the median
-    /// turn, from which none were subtracted.
+    /// The longest turn in [`GapSummary::turns`], divided by the median turn. The median is that of
+    /// [`Outcome::turns`], from which no gaps were subtracted.
     pub(crate) fn longest_turn_without_gaps(&self) -> Option<f64> {
         Some(self.turn_without_gaps_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
     }

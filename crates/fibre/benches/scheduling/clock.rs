@@ -1,18 +1,21 @@
-//! The start and the end of the measured time.
+//! The start and the end of the time in which a benchmark counts its operations.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Tells the threads (fibres or tasks) when to begin and when to stop counting operations. Threads
-/// are spawned before the start and yield until the start, so that the cost of spawning is not
-/// measured.
+/// Tells the threads (fibres or tasks) when to begin and when to stop counting operations. All
+/// threads are spawned before the start, so that the cost of spawning is not measured. Most of them
+/// yield until the start. In *churn* and *locality*, some threads wait at a *spot* (a semaphore)
+/// instead, and [`Clock::arrive`] counts these threads. In *cycle* and its variants, all threads
+/// wait until another thread wakes them.
 #[derive(Default)]
 pub(crate) struct Clock {
-    /// The number of threads that are about to wait at a spot (a semaphore), instead of yielding
-    /// until the start.
+    /// The number of calls of [`Clock::arrive`].
     arrived: AtomicUsize,
+    /// Whether the counting has started.
     started: AtomicBool,
+    /// Whether the counting has stopped.
     over: AtomicBool,
 }
 
@@ -28,20 +31,23 @@ impl Clock {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Called by a thread that is about to wait at a spot, instead of yielding until the start.
+    /// Counts the calling thread as arrived. A thread calls this once, just before it waits at a
+    /// spot. A thread that yields until the start does not call this.
     pub(crate) fn arrive(&self) {
         self.arrived.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until `count` threads have arrived. Called by a kernel thread outside the runtime.
+    /// Waits until [`Clock::arrive`] has been called by `count` threads. Called by the main thread
+    /// of the program, because this blocks the kernel thread.
     pub(crate) fn await_arrivals(&self, count: usize) {
         while self.arrived.load(Ordering::Relaxed) < count {
             thread::yield_now();
         }
     }
 
-    /// Starts the counting, sleeps for `duration`, and stops the counting. Returns the exact
-    /// duration in seconds. Called by a kernel thread outside the runtime.
+    /// Starts the counting, sleeps for `duration`, and stops the counting. Returns the time between
+    /// start and stop in seconds, which is a little longer than `duration`. Called by the main
+    /// thread of the program, because this blocks the kernel thread.
     pub(crate) fn run(&self, duration: Duration) -> f64 {
         let begin = Instant::now();
         self.started.store(true, Ordering::Relaxed);

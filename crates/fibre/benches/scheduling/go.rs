@@ -4,22 +4,23 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of the Go program.
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/go");
+/// The folder that contains the source of the Go program.
+const SOURCE_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/go");
 
-/// Builds the Go program in `directory`, and returns its path.
+/// Builds the Go program. Writes the executable file to `directory`, and returns the path of this
+/// file.
 ///
 /// # Errors
-/// No Go toolchain is on the path, or the build fails.
+/// No folder in the environment variable `PATH` contains the program `go`, or the build fails.
 pub(crate) fn build(directory: &Path) -> Result<PathBuf, String> {
     let program = directory.join("scheduling-go");
-    let built = Command::new("go")
+    let exit_status = Command::new("go")
         .args(["build", "-buildvcs=false", "-o"])
         .arg(&program)
         .arg(".")
-        .current_dir(SOURCE)
+        .current_dir(SOURCE_FOLDER)
         .status();
-    match built {
+    match exit_status {
         Ok(status) if status.success() => Ok(program),
         Ok(status) => Err(format!("go build: {status}")),
         Err(error) if error.kind() == ErrorKind::NotFound => Err("not installed".to_owned()),
