@@ -20,22 +20,23 @@ pub struct Config {
     /// The seed of the hash function. A server uses a random seed, so that clients cannot
     /// construct keys with the same hash.
     pub hash_seed: u64,
-    /// The expected number of threads that write concurrently. Up to 16 threads each append to open
-    /// segments of their own. With more threads, or in a small memory, several threads append to
-    /// the same open segments.
+    /// The expected number of threads that write concurrently. The threads are divided into groups,
+    /// and each group appends to open segments of its own. There are as many groups as threads, but
+    /// at most 16 (`STRIPES_MAX`), and fewer in a store of few segments.
     pub workers: usize,
     /// Whether the store evicts items to make space for new ones. If false, the store rejects a
     /// write for which no memory is free.
     pub evicts: bool,
-    /// Whether to request huge pages even if `memory_bytes` is below
-    /// [`HUGE_FROM`](crate::limits::HUGE_FROM). From that size on, the store requests them in any
-    /// case. [`disable_huge_pages`](crate::Store::disable_huge_pages) stops the requests in both
-    /// cases.
+    /// Whether to request huge pages if `memory_bytes` is below
+    /// [`HUGE_FROM`](crate::limits::HUGE_FROM). A store of at least that size requests huge pages
+    /// whatever the value of this field. In a store of any size,
+    /// [`disable_huge_pages`](crate::Store::disable_huge_pages) ends the requests.
     pub huge_pages: bool,
 }
 
 impl Config {
-    /// A limit of 64 MiB, items of up to 1 MiB, one worker, and a fixed hash seed.
+    /// A limit of 64 MiB that cannot be raised, items of up to 1 MiB, one worker, and a fixed hash
+    /// seed.
     pub const DEFAULT: Self = Self {
         memory_bytes: 64 << 20,
         memory_max: 0,
@@ -63,8 +64,8 @@ pub enum ConfigError {
         /// The minimum memory for this maximum item size, in bytes.
         needed: u64,
     },
-    /// The requested limit is below an eighth of the memory configured at creation. The segment
-    /// size was derived from the configured memory and cannot change, so a lower limit would leave
+    /// The requested limit is below an eighth (1/`LIMIT_PART`) of [`Config::memory_bytes`]. The
+    /// segment size was chosen for `memory_bytes` and cannot change, so a lower limit would allow
     /// too few segments.
     #[error("the store can be lowered to {least} bytes of memory, not {requested}")]
     LimitTooLow {
@@ -73,7 +74,8 @@ pub enum ConfigError {
         /// The lowest possible limit, in bytes.
         least: u64,
     },
-    /// The requested limit is above [`Config::memory_max`], for which address space is reserved.
+    /// The requested limit is above [`Config::memory_max`] and above [`Config::memory_bytes`]. The
+    /// store has reserved address space for the larger of the two only.
     #[error("the store was made for at most {most} bytes of memory, not {requested}")]
     LimitTooHigh {
         /// The requested limit, in bytes.
@@ -81,10 +83,11 @@ pub enum ConfigError {
         /// The highest possible limit, in bytes.
         most: u64,
     },
-    /// The memory or its maximum is above [`MEMORY_MAX`], the most that a location can address.
+    /// [`Config::memory_bytes`] or [`Config::memory_max`] is above [`MEMORY_MAX`]. The store could
+    /// not address so much memory, because a location (the address of an item) has too few bits.
     #[error("a store addresses at most {MEMORY_MAX} bytes of memory, not {0}")]
     NotAddressable(u64),
-    /// The kernel refused to reserve the address space.
+    /// The kernel refused to reserve address space for the memory of the store.
     #[error("the address space cannot be reserved: {0}")]
     NoSpace(#[source] std::io::Error),
 }
@@ -99,7 +102,8 @@ impl Config {
         self.check_minimum(self.memory_bytes)
     }
 
-    /// Checks whether `memory` bytes are a valid limit for a store of this configuration.
+    /// Checks whether the memory limit of a store of this configuration may be changed to `memory`
+    /// bytes.
     pub(crate) fn check_limit(&self, memory: u64) -> Result<(), ConfigError> {
         let most = self.memory_max.max(self.memory_bytes);
         if memory > most {
@@ -118,8 +122,8 @@ impl Config {
         self.check_minimum(memory)
     }
 
-    /// Checks whether `memory` bytes are at least the minimum of every store, and at least twice
-    /// the maximum size of an item.
+    /// Checks whether `memory` bytes are at least [`MEMORY_MIN`], the minimum of every store, and
+    /// at least twice the maximum size of an item.
     fn check_minimum(&self, memory: u64) -> Result<(), ConfigError> {
         if memory < MEMORY_MIN {
             return Err(ConfigError::TooLittleMemory(memory));
@@ -143,7 +147,7 @@ mod tests {
     use crate::Store;
 
     #[test]
-    fn memory_is_rejected_above_the_addressable_maximum_and_accepted_at_it() {
+    fn memory_above_the_addressable_maximum_is_rejected_and_the_maximum_is_accepted() {
         for (memory_bytes, memory_max) in [(64 << 20, MEMORY_MAX + 1), (MEMORY_MAX + 1, 0)] {
             let config = Config {
                 memory_bytes,

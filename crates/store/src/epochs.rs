@@ -1,17 +1,20 @@
-//! Decides when unlinked memory can be reused, although readers take no lock. The method is
-//! quiescent-state-based reclamation (McKenney and Slingwine, PDCS 1998; Hart et al., JPDC 2007).
+//! Decides when memory of removed items can be reused. Readers take no lock, so a reader may still
+//! use the memory for some time. The method is quiescent-state-based reclamation (McKenney and
+//! Slingwine, PDCS 1998; Hart et al., JPDC 2007).
 //!
-//! 1. A worker unlinks memory, so that no later lookup finds it. Then the worker *retires* the
-//!    memory, and gets a stamp: the next number of a global sequence.
+//! 1. A worker (the handle of a thread on the store) *unlinks* memory: it removes or changes the
+//!    index entries that refer to the memory, so that later lookups do not find the memory. Then
+//!    the worker *retires* the memory, and gets a *stamp*: the next number of a global sequence.
 //! 2. After each burst (the requests that a worker serves between two waits for input), the worker
-//!    announces the newest stamp. This means that the worker holds no references from before the
-//!    announcement. Before a worker sleeps, it announces that it is offline, and holds no
-//!    references until it is online again.
-//! 3. The memory can be reused once every worker is offline or has announced the stamp of the
-//!    memory or a newer one. Readers that may have found the memory have finished, and later
-//!    readers started after it was unlinked.
+//!    is *quiescent*: it holds no references to the memory of items, and announces the newest
+//!    stamp. Before a worker sleeps, the worker announces that it is *offline*, which means that it
+//!    holds no references until it is online again.
+//! 3. The memory can be reused once its stamp *has passed*: every worker is offline, or has
+//!    announced this stamp or a newer one. Then all lookups that may have found the memory have
+//!    finished. All other lookups started after the memory was unlinked, and do not find it.
 //!
-//! The announcements cost a worker one load and one store per burst, and one fence per wake-up.
+//! The announcements cost a worker one load and one store per burst. A sleep costs two further
+//! stores, one load and one fence.
 
 use std::sync::PoisonError;
 
@@ -27,16 +30,18 @@ pub(crate) struct Epochs {
     /// The newest stamp: the number of retirements so far.
     newest: PaddedWord,
     /// The announcement of each worker: a stamp, or [`OFFLINE`]. The list is locked when a worker
-    /// is added or removed, and when `has_passed` reads it. An announcement takes no lock.
-    worker_slots: Mutex<Vec<Arc<PaddedWord>>>,
+    /// is added or removed, and when `has_passed` reads the list. A worker that changes its own
+    /// announcement takes no lock.
+    announcements: Mutex<Vec<Arc<PaddedWord>>>,
 }
 
-/// An atomic word on a cache line of its own, so that writes to other words do not slow it down.
+/// An atomic word on a cache line of its own, so that writes to other words do not slow down
+/// accesses to this one.
 #[derive(Debug)]
 #[repr(align(64))]
 struct PaddedWord(AtomicU64);
 
-/// The sequence number of a retirement, from 1.
+/// The sequence number of a retirement. The first is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
@@ -44,23 +49,24 @@ impl Epochs {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             newest: PaddedWord(AtomicU64::new(0)),
-            worker_slots: Mutex::default(),
+            announcements: Mutex::default(),
         })
     }
 
     /// Adds a worker. It is offline until it calls [`WorkerSlot::online`].
     pub(crate) fn register(self: &Arc<Self>) -> WorkerSlot {
         let announcement = Arc::new(PaddedWord(AtomicU64::new(OFFLINE)));
-        self.worker_slots().push(Arc::clone(&announcement));
+        self.announcements().push(Arc::clone(&announcement));
         WorkerSlot {
             epochs: Arc::clone(self),
             announcement,
         }
     }
 
-    fn worker_slots(&self) -> MutexGuard<'_, Vec<Arc<PaddedWord>>> {
-        // No code panics while the list is inconsistent.
-        self.worker_slots
+    /// Locks the announcements of all workers.
+    fn announcements(&self) -> MutexGuard<'_, Vec<Arc<PaddedWord>>> {
+        // A poisoned lock is no error, because no code panics while the list is inconsistent.
+        self.announcements
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,29 +74,30 @@ impl Epochs {
     /// Retires memory that the caller has unlinked. Returns a stamp. The memory may be reused once
     /// the stamp [has passed](Self::has_passed).
     pub(crate) fn retire(&self) -> Stamp {
-        // Release: pairs with the acquire in `quiescent`. A worker that reads this stamp also sees
-        // that the memory was unlinked. Acquire: pairs with the release of earlier calls of
-        // `retire` by other threads. The worker therefore also sees what these threads unlinked.
+        // Release: pairs with the acquire in `quiescent`. A worker that reads this stamp there also
+        // sees that the memory was unlinked. Acquire: pairs with the release in earlier calls of
+        // `retire` by other threads. So a worker that reads this stamp also sees that the memory
+        // retired by these calls was unlinked.
         Stamp(self.newest.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
     /// Returns true if no worker holds references to the memory that was retired with `stamp`.
     pub(crate) fn has_passed(&self, stamp: Stamp) -> bool {
         // Pairs with the fence in `WorkerSlot::online`. If the loads below find a worker offline,
-        // the fence in its next `online` comes after this fence. After its own fence, the worker
-        // sees that the memory was unlinked.
+        // the fence in that worker's next `online` comes after the fence here. So the worker sees,
+        // once it is online, that the memory was unlinked.
         fence(Ordering::SeqCst);
         // Acquire: pairs with the release in `WorkerSlot::quiescent` and `WorkerSlot::offline`. So
-        // the worker's reads before its announcement happen before the memory is reused.
-        let announced = |worker_slot: &Arc<PaddedWord>| worker_slot.0.load(Ordering::Acquire);
-        self.worker_slots()
+        // the reads of a worker before its announcement happen before the memory is reused.
+        let value_of = |announcement: &Arc<PaddedWord>| announcement.0.load(Ordering::Acquire);
+        self.announcements()
             .iter()
-            .all(|worker_slot| announced(worker_slot) >= stamp.0)
+            .all(|announcement| value_of(announcement) >= stamp.0)
     }
 }
 
-/// The right to write the announcement of one worker in [`Epochs`]. Dropping it removes the
-/// worker.
+/// The only handle that can change the announcement of a worker in [`Epochs`]. Dropping the handle
+/// removes the worker, which must not hold references any more.
 #[derive(Debug)]
 pub(crate) struct WorkerSlot {
     epochs: Arc<Epochs>,
@@ -98,11 +105,11 @@ pub(crate) struct WorkerSlot {
 }
 
 impl WorkerSlot {
-    /// Announces the newest stamp. The worker holds no references that it obtained before this
-    /// call.
+    /// Announces the newest stamp. The caller makes sure that the worker holds no references that
+    /// it obtained before this call.
     pub(crate) fn quiescent(&self) {
         // Acquire: pairs with the release in `retire`. From now on the worker sees that the memory
-        // retired with this stamp, or an older one, was unlinked.
+        // that was retired with this stamp, or with an older one, was unlinked.
         let newest = self.epochs.newest.0.load(Ordering::Acquire);
         // Release: pairs with the acquire in `has_passed`. The worker's earlier reads come before
         // this announcement.
@@ -119,9 +126,9 @@ impl WorkerSlot {
     /// Announces that the worker may hold references from now on.
     pub(crate) fn online(&self) {
         self.quiescent();
-        // Pairs with the fence in `has_passed`. One of the two fences comes first. If this fence
-        // does, `has_passed` sees the worker online. If the fence in `has_passed` does, this worker
-        // no longer finds the index entries that referred to the retired memory.
+        // Pairs with the fence in `has_passed`. One of the two fences comes first. If the fence
+        // here comes first, `has_passed` sees that the worker is online. If the fence in
+        // `has_passed` comes first, this worker's lookups no longer find the retired memory.
         fence(Ordering::SeqCst);
     }
 }
@@ -130,7 +137,7 @@ impl Drop for WorkerSlot {
     fn drop(&mut self) {
         self.offline();
         self.epochs
-            .worker_slots()
+            .announcements()
             .retain(|announcement| !Arc::ptr_eq(announcement, &self.announcement));
     }
 }

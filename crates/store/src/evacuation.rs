@@ -1,21 +1,30 @@
-//! Evacuation reclaims a segment. It visits all blocks of the segment, copies the live blocks that
-//! it keeps to another segment, unlinks the other live items, and retires the segment. Eviction,
-//! compaction, and the reclamation of expired or flushed items all use it. Evacuation proceeds in
-//! steps of at most [`STEP_ITEMS`] blocks. While few segments are free, each write first makes one
-//! step, and one more per 4 KiB that it writes. A write makes further steps only if it then finds
-//! no free segment.
+//! Evacuation reclaims a segment, which is a fixed part of the store's memory and contains blocks.
+//! A small item is one block. A large item has a *head block* with the key, and *pieces*, the
+//! blocks of its value. A block is *live* if it belongs to an item that is in the index, and
+//! otherwise *dead*. Evacuation visits all blocks of a segment. Each live block is copied to
+//! another segment, or its item is *unlinked*, which means that the item is removed from the index.
+//! Finally evacuation retires the segment, which becomes free once no reader uses it any more
+//! (`epochs.rs`). Eviction and compaction use evacuation, and so does the reclamation of expired
+//! and flushed items.
 //!
-//! Eviction follows S3-FIFO (Yang et al., SOSP 2023), applied to segments:
+//! Evacuation proceeds in steps of at most [`STEP_ITEMS`] blocks. While fewer segments are
+//! available than the *reserve* (the low watermark of free segments), each write first makes one
+//! step, and one more per [`STEP_BYTES`] that it writes. If the write then finds no free segment,
+//! it makes further steps.
 //!
-//! - New items are written to the *small* part. When the oldest segment of the small part is
-//!   evacuated, items that were requested again are copied to the *main* part. The other items are
+//! Eviction follows S3-FIFO (Yang et al., SOSP 2023). Its two queues, the small and the main *part*
+//! of the log, are queues of segments:
+//!
+//! - New items are written to the small part. When the oldest segment of the small part is
+//!   evacuated, items that were requested again are copied to the main part. The other items are
 //!   evicted, and their hashes are remembered as ghosts.
 //! - An item that is written again while its ghost is remembered goes directly to the main part.
-//! - When the oldest segment of the main part is evacuated, items that were requested often or
-//!   recently enough are copied to an open segment of the main part. The other items are evicted.
+//! - When the oldest segment of the main part is evacuated, items that were requested often enough
+//!   or late enough are copied to an open segment of the main part. The other items are evicted.
 //!
-//! The current policy (`eviction_policy.rs`) decides about each item. Blocks are copied one by one,
-//! so a segment can be evacuated whatever the sizes of its items are.
+//! The current policy (`eviction_policy.rs`) decides about each item. One of the policies has no
+//! small part. Evacuation copies one block at a time, so the blocks of a segment may have any
+//! lengths.
 
 pub(crate) mod allocation;
 mod everything;
@@ -42,25 +51,27 @@ use crate::worker::{Cursor, Worker};
 const PREFETCH_BATCH: usize = 8;
 
 impl Worker {
-    /// Makes a bounded number of evacuation steps if few segments are free. Every operation calls
-    /// this before it writes; `bytes` is the number of bytes that it will write.
+    /// Makes a bounded number of evacuation steps if fewer segments are available than the reserve.
+    /// A write of `bytes` bytes calls this before it allocates memory.
     #[inline]
     pub(crate) fn assist_evacuation(&mut self, bytes: usize, now_s: u32) {
         let log = &self.store.log;
         let available = log.available();
         if available < log.reserve() {
-            self.evacuate_for(bytes, now_s);
+            self.evacuate_for_write(bytes, now_s);
         } else if available < log.segment_limit() / 2 && self.store.config().evicts {
             // More than half of the memory is in use. Start the miniatures (simulations of the
             // eviction policies) now, so that they have compared the policies before the first
-            // eviction.
-            self.store.miniatures.start(2 * self.store.index.len());
+            // eviction. The memory is about half full, so a full one has about twice the items.
+            let items_when_full = 2 * self.store.index.len();
+            self.store.miniatures.start(items_when_full);
         }
     }
 
-    /// Makes one evacuation step, and one more per [`STEP_BYTES`] of `bytes`, up to [`STEPS_MAX`].
+    /// Makes the evacuation steps of a write of `bytes` bytes: one, and one more per
+    /// [`STEP_BYTES`], but at most [`STEPS_MAX`].
     #[cold]
-    fn evacuate_for(&mut self, bytes: usize, now_s: u32) {
+    fn evacuate_for_write(&mut self, bytes: usize, now_s: u32) {
         for _ in 0..(1 + bytes / STEP_BYTES).min(STEPS_MAX) {
             if !self.evacuate_step(STEP_ITEMS, now_s) {
                 break;
@@ -68,15 +79,20 @@ impl Worker {
         }
     }
 
-    /// Does one step of background work: performs a flush that is due, makes one step of index
-    /// resizing, seals an open segment if all its items have expired, and visits at most `budget`
-    /// blocks for evacuation. If few segments are free, evacuation also compacts sparse segments
-    /// and evicts items. Otherwise it reclaims only segments whose items have all expired or been
-    /// flushed. Returns true if the caller should call again, because evacuation may have more to
-    /// do.
+    /// Does one step of background work:
+    ///
+    /// - Performs the delayed flush (the invalidation of all items) if it is due.
+    /// - Examines one open segment. If all its items have expired or been flushed, seals it, which
+    ///   means that no block can be appended to it.
+    /// - Makes one step of index resizing.
+    /// - Visits at most `budget` blocks for evacuation, but not more than [`STEP_ITEMS`]. If fewer
+    ///   segments are available than the reserve, evacuation selects segments as for a write.
+    ///   Otherwise it selects only segments whose items have all expired or been flushed.
+    ///
+    /// Returns true if evacuation may have more to do, so that the caller should call again.
     pub fn maintain(&mut self, now_s: u32, budget: usize) -> bool {
         self.ensure_online();
-        // Perform a delayed flush that is due even if no request arrives.
+        // Requests perform a delayed flush that is due. Without requests, this call performs it.
         self.store.log.perform_due_flush(now_s);
         self.store.log.seal_expired(now_s);
         self.resize_index_step();
@@ -87,24 +103,31 @@ impl Worker {
         self.reclaim_step(budget, now_s)
     }
 
-    /// Reclaims segments whose items have all expired, for a thread that serves no requests. Makes
-    /// at most `steps` steps, each of which examines a few segments or visits [`STEP_ITEMS`]
-    /// blocks. Returns true if there may be more to reclaim now, and otherwise determines when
-    /// there may be ([`Store::reclaim_time`](crate::Store::reclaim_time)).
+    /// Reclaims segments whose items have all expired. For a thread that serves no requests. Makes
+    /// at most `steps` steps. A step examines a few segments to find one to reclaim, and visits up
+    /// to [`STEP_ITEMS`] of its blocks.
+    ///
+    /// Returns true if there may be more to reclaim now. Otherwise returns false, after computing
+    /// the second from which there may be more to reclaim
+    /// ([`Store::reclaim_time`](crate::Store::reclaim_time)).
     pub fn reclaim_expired(&mut self, now_s: u32, steps: usize) -> bool {
         self.ensure_online();
+        // `update_reclaim_time` returns true if some segment may be reclaimable now.
         if self.cursor.is_none() && !self.store.log.update_reclaim_time(now_s) {
             return false;
         }
+        // Each call of `seal_expired` examines another open segment.
         for _ in 0..self.store.log.open_segment_count() {
             self.store.log.seal_expired(now_s);
         }
-        let mut searches = self.store.log.searches_per_cycle();
+        // Each search for a segment examines only some of the segments. Give up after as many
+        // searches without a result as are needed to examine all segments.
+        let mut searches_left = self.store.log.searches_per_cycle();
         for _ in 0..steps {
             if !self.reclaim_step(STEP_ITEMS, now_s) {
-                searches -= 1;
+                searches_left -= 1;
             }
-            if searches == 0 {
+            if searches_left == 0 {
                 self.store.log.update_reclaim_time(now_s);
                 return false;
             }
@@ -112,20 +135,28 @@ impl Worker {
         true
     }
 
-    /// Continues the evacuation of a segment, or begins that of one without live items. Returns
-    /// false if it found none.
+    /// Visits up to `budget` blocks of the segment that this worker is evacuating. If the worker is
+    /// evacuating none, first selects a segment without live items. Returns false if no such
+    /// segment is found, or for the second reason of [`Worker::evacuate_step`].
     fn reclaim_step(&mut self, budget: usize, now_s: u32) -> bool {
         if self.cursor.is_none()
             && let Some(victim) = self.store.log.select_empty_victim(now_s)
         {
+            // The cursor is the right to evacuate the victim, and the position in it. The lease is
+            // the worker's reference to the store, which the cursor clones.
             self.cursor = Some(Cursor::new(&self.lease, victim));
         }
         self.cursor.is_some() && self.evacuate_step(budget, now_s)
     }
 
-    /// Visits up to `budget` blocks of the segment that this worker is evacuating. If there is
-    /// none, first selects a *victim*, the next segment to be evacuated. Returns false if no victim
-    /// is found, or if a block has to be kept but there is no space for its copy.
+    /// Visits up to `budget` blocks of the segment that this worker is evacuating. Copying
+    /// [`COPY_BYTES_PER_VISIT`] bytes counts as one further visit. If the worker is evacuating no
+    /// segment, first selects a *victim*, the next segment to be evacuated. Returns false for two
+    /// reasons:
+    ///
+    /// - No victim was found.
+    /// - A block has to be kept but there is no space for its copy. The evacuation is abandoned:
+    ///   the segment is sealed again, and keeps the blocks that were not copied or unlinked.
     pub(crate) fn evacuate_step(&mut self, budget: usize, now_s: u32) -> bool {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
@@ -144,49 +175,53 @@ impl Worker {
         let mut budget_left = budget;
         while budget_left > 0 {
             let mut batch = [None; PREFETCH_BATCH];
-            let (advanced, has_more) = self.prefetch_batch(&mut cursor, budget_left, &mut batch);
-            self.counters.add(Counter::Visits, advanced as u64);
+            let (visits, has_more) = self.prefetch_batch(&mut cursor, budget_left, &mut batch);
+            self.counters.add(Counter::Visits, visits as u64);
             for block in batch.iter().flatten() {
                 match self.evacuate_block(block, &cursor, now_s) {
                     BlockOutcome::Copied(bytes) => {
                         budget_left = budget_left.saturating_sub(bytes / COPY_BYTES_PER_VISIT);
                     }
                     BlockOutcome::Unreferenced => {}
+                    // Dropping the cursor abandons the evacuation.
                     BlockOutcome::NoSpace => return false,
                 }
             }
             if !has_more {
                 self.counters.count(Counter::Evacuated);
                 if cursor.victim().reason == EvacuationReason::Evict {
+                    // Adapt the number of ghosts to the number of items.
                     self.store.ghosts.fit(self.store.index.len());
                 }
+                // Retire the segment, to whose blocks nothing refers any more.
                 cursor.retire();
                 return true;
             }
-            budget_left = budget_left.saturating_sub(advanced);
+            budget_left = budget_left.saturating_sub(visits);
         }
         self.cursor = Some(cursor);
         true
     }
 
-    /// Advances the cursor by at most `budget` blocks. Collects in `batch` those of the blocks that
-    /// are not marked dead, and prefetches their index buckets. Stops early when `batch` is full.
-    /// Returns the number of blocks by which the cursor advanced, dead ones included, and whether
-    /// the segment may contain further blocks.
+    /// Advances the cursor by at most `budget` blocks. Skips blocks that are marked dead, which
+    /// means that their item was unlinked. Puts the other blocks into `batch`, and prefetches their
+    /// index buckets. Stops early when `batch` is full. Returns two values: the number of blocks by
+    /// which the cursor advanced, including the skipped ones, and whether the segment may contain
+    /// further blocks.
     fn prefetch_batch(
         &self,
         cursor: &mut Cursor,
         budget: usize,
         batch: &mut [Option<Visited>; PREFETCH_BATCH],
     ) -> (usize, bool) {
-        let mut unused = batch.iter_mut();
-        let mut advanced = 0;
-        while advanced < budget {
+        let mut unused_slots = batch.iter_mut();
+        let mut visits = 0;
+        while visits < budget {
             let Some((location, block)) = cursor.next() else {
-                return (advanced, false);
+                return (visits, false);
             };
             if !block.is_marked_dead() {
-                let Some(next) = unused.next() else {
+                let Some(slot) = unused_slots.next() else {
                     break;
                 };
                 let hash = if block.is_piece() {
@@ -195,27 +230,30 @@ impl Worker {
                     self.hash(block.key()).0
                 };
                 self.store.index.prefetch(hash);
-                *next = Some(Visited { location, hash });
+                *slot = Some(Visited { location, hash });
             }
             cursor.advance(block.len());
-            advanced += 1;
+            visits += 1;
         }
-        (advanced, true)
+        (visits, true)
     }
 
-    /// Copies, evicts or skips a block that the cursor has visited.
+    /// Copies a block that the cursor has visited, or unlinks its item. Does nothing if the block
+    /// is dead.
     fn evacuate_block(&mut self, visited: &Visited, cursor: &Cursor, now_s: u32) -> BlockOutcome {
         let (victim, block) = (cursor.victim(), cursor.block(visited.location));
         let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
         let Some(entry) = self.store.index.find(visited.hash, has_block) else {
-            // The index does not refer to this block, because its item was replaced or removed.
+            // The block is dead, because its item was replaced or removed.
             return BlockOutcome::Unreferenced;
         };
         let head = entry.location();
-        // `unlink_expired` returns false if, since the check, a touch has extended the item's
-        // expiry or another worker has moved the head block. Then the item is treated as live.
-        let is_expired = self.miss_reason(head, self.block(head), now_s).is_some();
-        if is_expired && self.unlink_expired(visited.hash, head, now_s) {
+        // `miss_reason` returns a reason if the item has expired or was flushed. `unlink_expired`
+        // checks this again under a lock, and returns false if meanwhile a touch (a command that
+        // sets the expiry of an item) has extended the item's expiry, or another worker has moved
+        // the head block. Then the item is treated as one that has not expired.
+        let is_invalid = self.miss_reason(head, self.block(head), now_s).is_some();
+        if is_invalid && self.unlink_expired(visited.hash, head, now_s) {
             return BlockOutcome::Unreferenced;
         }
         if let EvictionDecision::Keep { part, frequency } =
@@ -233,7 +271,8 @@ impl Worker {
         BlockOutcome::Unreferenced
     }
 
-    /// Decides whether to keep a live block of `victim`. `entry` is the entry of the block's item.
+    /// Decides whether to keep a live block of `victim`. `entry` is the index entry of the block's
+    /// item.
     fn eviction_decision(
         &self,
         entry: Entry,
@@ -245,18 +284,20 @@ impl Worker {
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
         match (victim.reason, part) {
-            // A segment selected for `ReclaimEmpty` contains a live item if a touch has extended
-            // the item's expiry since. A segment selected for `Compact` contains few live items.
-            // In both cases, the live items are kept.
+            // A segment selected for `ReclaimEmpty` contains a live item only if a touch has
+            // extended the item's expiry after the selection. A segment selected for `Compact` is
+            // evacuated to gain the space between its live items. In both cases, all live items
+            // are kept, in the same part.
             (EvacuationReason::ReclaimEmpty | EvacuationReason::Compact, part) => {
                 EvictionDecision::Keep { part, frequency }
             }
-            // Hardly any segment is free, so there is no space for copies. Items that were
-            // requested are evicted too.
+            // The number of free segments is at or below the critical watermark, which may be
+            // higher for a worker that waits for a segment. There is no space for copies, so items
+            // that were requested are evicted too.
             (EvacuationReason::Evict, _) if log.is_critical(self.is_waiting) => {
                 EvictionDecision::Evict
             }
-            // An earlier evacuation kept the item's head block, so its pieces are kept too.
+            // An earlier evacuation kept the item's head block, so the item's pieces are kept too.
             (EvacuationReason::Evict, _)
                 if block.is_piece() && log.head_was_copied_out(entry, victim) =>
             {
@@ -271,8 +312,8 @@ impl Worker {
         }
     }
 
-    /// Returns true if the last request for the item of `entry` counts as late in the lifetime of
-    /// its segment, `victim` ([`Lifetime::requested_after_first_quarter`]).
+    /// Returns true if the item of `entry` was last requested after the first quarter of the
+    /// lifetime of `victim`. See [`Lifetime::requested_after_first_quarter`] for exceptions.
     fn requested_after_first_quarter(&self, entry: Entry, victim: Victim, now_s: u32) -> bool {
         let log = &self.store.log;
         let lifetime = Lifetime {
@@ -283,8 +324,8 @@ impl Worker {
         lifetime.requested_after_first_quarter(self.block(entry.location()).access().time_s(now_s))
     }
 
-    /// Adds the lifetime of `victim` to the mean, if it is a main-part segment selected for
-    /// eviction.
+    /// Adds the lifetime of `victim` to the moving average of lifetimes, if `victim` belongs to the
+    /// main part and was selected for eviction.
     fn record_lifetime(&self, victim: Victim, now_s: u32) {
         let log = &self.store.log;
         let segment = log.heap.segment(victim.number);
@@ -297,8 +338,9 @@ impl Worker {
     }
 
     /// Copies a block to an open segment of `part`. Then, under the lock of the item's index shard,
-    /// makes the index refer to the copy, unless the block was unlinked or its item expired
-    /// meanwhile. Returns false if there is no space for the copy.
+    /// makes the item refer to the copy ([`Worker::relink`]). If the item has expired or was
+    /// flushed meanwhile, unlinks the item instead. If the block was unlinked meanwhile, does
+    /// nothing. Returns false only if there is no space for the copy.
     fn copy_block(
         &mut self,
         visited: &Visited,
@@ -315,6 +357,8 @@ impl Worker {
         let Some(allocation) = self.allocate_copy(len, &target) else {
             return false;
         };
+        // The draft holds the segment of the copy until this function returns, so that the segment
+        // is not evacuated before an item refers to the copy.
         let draft = Draft::new(&self.store.log.heap, allocation);
         let copy = draft.block_ref;
         copy.block.copy_from(block);
@@ -338,16 +382,18 @@ impl Worker {
         true
     }
 
-    /// Allocates memory for a copy. If no segment is free but a retired one is about to become
-    /// free, waits for it briefly. Returns `None` if no segment becomes free in time. Without a
-    /// copy the item is then evicted. In a store that does not evict, the evacuation is abandoned.
+    /// Allocates memory for a copy. If no segment is free but there are retired segments, which
+    /// will become free, waits briefly: yields at most [`COPY_WAITS_MAX`] times. Returns `None` if
+    /// no segment becomes free in time. The caller then evicts the item or, in a store that does
+    /// not evict, abandons the evacuation.
     fn allocate_copy(&mut self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         for _ in 0..COPY_WAITS_MAX {
             if let Some(allocation) = self.store.log.allocate(len, target) {
                 return Some(allocation);
             }
-            // This worker may announce quiescence although it still has to copy the block, because
-            // the block's segment is retired only later, through the cursor of this worker.
+            // Announce that this worker holds no references to blocks, so that retired segments can
+            // become free. The block that is to be copied nevertheless stays valid, because only
+            // this worker's cursor retires the block's segment.
             self.announce_quiescence();
             if !self.store.log.has_free_or_pending_segment_for_copy() {
                 return None;
@@ -357,14 +403,15 @@ impl Worker {
         None
     }
 
-    /// Makes all references to `block` refer to its copy `to`. The index refers to a head block,
-    /// the block with an item's key. The list of pieces in a head block refers to the pieces. The
-    /// entry of a head block gets `frequency`. The caller holds the lock of the item's shard.
+    /// Makes an item refer to `copy` instead of `block`. If `block` is a piece, changes the piece's
+    /// location in the list of pieces, which is in the item's head block. If `block` is a head
+    /// block, changes the location in the item's index entry, `found`, and sets the frequency
+    /// counter of the entry to `frequency`. `writer` is the lock of the item's index shard.
     fn relink(
         &self,
         writer: &Writer<'_>,
         found: &Found,
-        to: &BlockRef<'_>,
+        copy: &BlockRef<'_>,
         block: Block<'_>,
         frequency: u8,
     ) {
@@ -373,22 +420,24 @@ impl Worker {
             if let Some(slot) = head.pieces().get(block.piece_number()) {
                 // Release: pairs with the acquire in `pieces_of`. A reader that loads this location
                 // sees the complete copy.
-                slot.store(to.location.units(), Ordering::Release);
+                slot.store(copy.location.units(), Ordering::Release);
             }
             return;
         }
-        let copy = to.block;
+        let new_head = copy.block;
         if block.is_in_pieces() {
-            // Another worker may have moved a piece since the list was copied without the lock.
-            for (to, from) in copy.pieces().iter().zip(block.pieces()) {
+            // Another worker may have moved a piece after the list was copied without the lock, so
+            // copy the list again.
+            for (to, from) in new_head.pieces().iter().zip(block.pieces()) {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        // A touch or a read may have changed these fields since they were copied without the lock.
-        copy.set_expiry(block.expiry());
-        copy.set_access(block.access());
-        to.segment.raise_expiry(block.expiry());
-        writer.relocate(found, to.location, frequency);
+        // A touch or a read may have changed these fields after they were copied without the lock,
+        // so copy them again.
+        new_head.set_expiry(block.expiry());
+        new_head.set_access(block.access());
+        copy.segment.raise_expiry(block.expiry());
+        writer.relocate(found, copy.location, frequency);
     }
 }
 
@@ -396,15 +445,15 @@ impl Worker {
 enum BlockOutcome {
     /// The block was copied. The value is its length in bytes.
     Copied(usize),
-    /// No location refers to the block, because its item was evicted, has expired, or had been
-    /// unlinked before.
+    /// The block was not copied, and no item refers to it: evacuation has evicted its item, or has
+    /// unlinked it as expired or flushed, or the block was dead before.
     Unreferenced,
-    /// The block is still live. The store may not evict, and there is no space for a copy.
+    /// The block is still live. There is no space for a copy, and the store does not evict.
     NoSpace,
 }
 
-/// Returns the expiry by which the open segment for a block is selected. A piece has no expiry of
-/// its own, so it is stored with items that never expire.
+/// Returns the expiry of a block. It selects the open segment for the copy of the block. A piece
+/// has no expiry of its own, so its copy goes to a segment for items that never expire.
 fn block_expiry(block: Block<'_>) -> Expiry {
     if block.is_piece() {
         Expiry::NEVER

@@ -8,7 +8,7 @@
 //!
 //! To append a block, a worker makes one atomic addition to the tail of the open segment. All other
 //! steps happen once per segment, under the lock of the segment lists. They make no system calls.
-//! While a worker holds this lock, it takes no other lock than that of the worker slots
+//! While a worker holds this lock, it takes no other lock than that of the announcements
 //! (`epochs.rs`). A block may also be written into a *hole*, the space of an overwritten or deleted
 //! item (`worker/holes.rs`), instead of being appended. A *stripe* is a group of workers that share
 //! open segments. The *parts* are the two queues of S3-FIFO: small for new items, main for those

@@ -1,17 +1,21 @@
-//! A model of the epochs under shuttle (`cargo xtask models`): two readers, one of which also goes
-//! offline, and a thread that reuses memory run in many interleavings. Every execution is
-//! sequentially consistent, so this model cannot detect a missing fence or an `Ordering` that is
-//! too weak. The models in `weak_memory.rs` can.
+//! A model of the epochs under the model checker shuttle (`cargo xtask models`). Shuttle runs three
+//! threads in many interleavings: two readers, one of which also goes offline between its reads,
+//! and a thread that reuses memory. In every execution all threads see all operations in the same
+//! order (sequential consistency). So this model cannot detect a missing fence or an `Ordering`
+//! that is too weak. The models in `weak_memory.rs` can.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
 use shuttle::thread;
 
-/// The content of a cell whose memory was reused.
+/// The content of a cell after its reuse. A cell stands for the memory of an item.
 const WIPED: u64 = u64::MAX;
 
-/// Looks up a cell by `current`, its index, which stands for an index entry. Reads the cell twice,
-/// then announces quiescence. Between the two reads another thread may run.
+/// Number of executions, each with interleavings chosen at random.
+const EXECUTIONS: usize = 5_000;
+
+/// Loads `current`, the number of a cell, which stands for an index entry. Reads this cell twice,
+/// and then announces quiescence. Another thread may run between the two reads.
 fn read_item(worker_slot: &WorkerSlot, cells: &[AtomicU64; 2], current: &AtomicUsize) {
     let cell = &cells[current.load(Ordering::SeqCst)];
     for _ in 0..2 {
@@ -33,14 +37,14 @@ fn memory_is_not_reused_while_it_is_being_read() {
             let current = Arc::new(AtomicUsize::new(0));
             let readers: Vec<_> = [false, true]
                 .into_iter()
-                .map(|sleeps| {
+                .map(|goes_offline| {
                     let (worker_slot, cells, current) =
                         (epochs.register(), Arc::clone(&cells), Arc::clone(&current));
                     thread::spawn(move || {
                         worker_slot.online();
                         for _ in 0..2 {
                             read_item(&worker_slot, &cells, &current);
-                            if sleeps {
+                            if goes_offline {
                                 worker_slot.offline();
                                 thread::yield_now();
                                 worker_slot.online();
@@ -49,6 +53,8 @@ fn memory_is_not_reused_while_it_is_being_read() {
                     })
                 })
                 .collect();
+            // Unlink and retire cell 0. Reuse it if its stamp passes soon; if not, the execution
+            // ends without a reuse.
             current.store(1, Ordering::SeqCst);
             let stamp = epochs.retire();
             for _ in 0..3 {
@@ -66,6 +72,6 @@ fn memory_is_not_reused_while_it_is_being_read() {
                 "the stamp has passed after all readers have ended"
             );
         },
-        5_000,
+        EXECUTIONS,
     );
 }

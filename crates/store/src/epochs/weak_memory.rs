@@ -1,23 +1,27 @@
-//! Models of the epochs under loom, which also explores the weak orderings of the C++11 memory
-//! model (`cargo xtask models`). Each model checks that memory is reused only after all accesses of
-//! readers. The models access index entries with relaxed ordering. So the order of index accesses
-//! and block accesses depends on the epochs alone.
+//! Models of the epochs under the model checker loom, which also explores the weak orderings of the
+//! C++11 memory model (`cargo xtask models`). Each model checks that a block is reused only after
+//! all reads of the block. The models access index entries with relaxed ordering. So only the
+//! epochs order the accesses of different threads to entries and blocks.
 //!
-//! A model returns in `CaseArose` whether the case under test occurred in an execution, and
-//! `explore` fails if it occurred in none. `PreemptionPoint::point` marks a point at which loom may
-//! run another thread.
+//! `explore` runs a model in many executions. A model returns in `CaseArose` whether the case under
+//! test occurred in the execution, and `explore` fails if the case occurred in no execution.
+//! `PreemptionPoint::point` marks a point at which loom may run another thread. On `Bytes`, plain
+//! memory, loom detects data races, such as a write that is not ordered after a read.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
 use crate::weak_memory::{Bytes, CaseArose, PreemptionPoint, explore};
 use loom::thread;
 
-/// The content of a block whose memory was reused.
+/// The content of a block after its memory was reused.
 const REUSED: u32 = u32::MAX;
 
-/// Two index entries and three blocks. Entry 0 first refers to block 0, and entry 1 to block 1.
-/// When one of these blocks is unlinked, its entry is changed to refer to block 2, which is never
-/// reused.
+/// The block to which an entry refers after its first block was unlinked. It is never reused.
+const REPLACEMENT: usize = 2;
+
+/// Two items, with the numbers 0 and 1: two index entries and three blocks. At first entry 0 refers
+/// to block 0, and entry 1 to block 1. To unlink one of these blocks is to make its entry refer to
+/// block [`REPLACEMENT`].
 struct Items {
     entries: [AtomicUsize; 2],
     blocks: [Bytes; 3],
@@ -33,24 +37,24 @@ impl Items {
         })
     }
 
-    /// Reads the block to which entry `item` refers. Returns true if it is block 2, which means
-    /// that the entry's first block was unlinked.
+    /// Reads the block to which entry `item` refers. Returns true if this is the replacement, which
+    /// means that the entry's first block was unlinked.
     fn read_item(&self, item: usize) -> bool {
         self.preemption.point();
-        let at = self.entries[item].load(Ordering::Relaxed);
+        let block = self.entries[item].load(Ordering::Relaxed);
         assert_ne!(
-            self.blocks[at].read(),
+            self.blocks[block].read(),
             REUSED,
             "the block was reused before the read"
         );
         self.preemption.point();
-        at == 2
+        block == REPLACEMENT
     }
 
     /// Unlinks block `item` and retires it. Returns the stamp.
     fn unlink(&self, item: usize, epochs: &Epochs) -> Stamp {
         self.preemption.point();
-        self.entries[item].store(2, Ordering::Relaxed);
+        self.entries[item].store(REPLACEMENT, Ordering::Relaxed);
         let stamp = epochs.retire();
         self.preemption.point();
         stamp
@@ -72,16 +76,16 @@ fn a_block_is_reused_after_a_reader_was_quiescent() {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
             let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
-            // The reader goes online before its thread starts, and so before the fence in
-            // `has_passed`. Therefore only `quiescent` orders the reader's accesses.
+            // The reader goes online before its thread starts, so the thread executes no fence.
+            // Therefore only `quiescent` orders the reader's accesses before the reuse.
             worker_slot.online();
             thread::spawn(move || {
                 items.read_item(0);
                 worker_slot.quiescent();
                 let is_unlinked = items.read_item(0);
                 // The thread returns its slot, because dropping the slot here would lock the list
-                // of worker slots. The lock alone would then order the thread's accesses before the
-                // reuse, and hide a missing ordering in `quiescent`.
+                // of announcements. The lock alone would then order the thread's accesses before
+                // the reuse, and hide a missing ordering in `quiescent`.
                 (worker_slot, is_unlinked)
             })
         };
@@ -90,6 +94,7 @@ fn a_block_is_reused_after_a_reader_was_quiescent() {
         let is_unlinked = reader
             .join()
             .is_ok_and(|(_worker_slot, is_unlinked)| is_unlinked);
+        // The case: the block was reused, and the reader's second lookup found the replacement.
         CaseArose(is_reused && is_unlinked)
     });
 }
@@ -101,6 +106,8 @@ fn a_block_is_reused_while_a_reader_is_offline() {
         let reader = {
             let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
             thread::spawn(move || {
+                // Here the reader goes online in its thread, so the model also tests the fences of
+                // `online` and `has_passed`.
                 worker_slot.online();
                 items.read_item(0);
                 worker_slot.offline();
@@ -119,7 +126,7 @@ fn a_block_is_reused_while_a_reader_is_offline() {
 }
 
 #[test]
-fn a_block_is_reused_after_a_reader_dropped_its_slot() {
+fn a_block_is_reused_before_a_reader_goes_online_or_after_it_dropped_its_slot() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
@@ -127,6 +134,7 @@ fn a_block_is_reused_after_a_reader_dropped_its_slot() {
             thread::spawn(move || {
                 worker_slot.online();
                 items.read_item(0);
+                // The end of the thread drops `worker_slot`.
             })
         };
         let stamp = items.unlink(0, &epochs);
@@ -136,8 +144,8 @@ fn a_block_is_reused_after_a_reader_dropped_its_slot() {
     });
 }
 
-/// Two threads each unlink and retire one block. Each thread may reuse its block only after all
-/// accesses of the reader.
+/// Two threads each unlink and retire one block. A reader that announces the newer of the two
+/// stamps must see that both blocks were unlinked, although different threads unlinked them.
 #[test]
 fn blocks_retired_by_two_threads_are_reused_after_the_reader_was_quiescent() {
     explore(|| {
@@ -147,11 +155,12 @@ fn blocks_retired_by_two_threads_are_reused_after_the_reader_was_quiescent() {
             worker_slot.online();
             thread::spawn(move || {
                 worker_slot.quiescent();
-                let is_unlinked = items.read_item(0) & items.read_item(1);
-                (worker_slot, is_unlinked)
+                // `&` and not `&&`, so that both items are read in every execution.
+                let are_unlinked = items.read_item(0) & items.read_item(1);
+                (worker_slot, are_unlinked)
             })
         };
-        let other = {
+        let other_thread = {
             let (epochs, items) = (Arc::clone(&epochs), Arc::clone(&items));
             thread::spawn(move || {
                 let stamp = items.unlink(1, &epochs);
@@ -159,11 +168,11 @@ fn blocks_retired_by_two_threads_are_reused_after_the_reader_was_quiescent() {
             })
         };
         let stamp = items.unlink(0, &epochs);
-        let is_reused = items.reuse(0, &epochs, stamp);
-        let is_other_reused = other.join().is_ok_and(|is_reused| is_reused);
-        let is_unlinked = reader
+        let is_block_0_reused = items.reuse(0, &epochs, stamp);
+        let is_block_1_reused = other_thread.join().is_ok_and(|is_reused| is_reused);
+        let are_unlinked = reader
             .join()
-            .is_ok_and(|(_worker_slot, is_unlinked)| is_unlinked);
-        CaseArose(is_reused && is_other_reused && is_unlinked)
+            .is_ok_and(|(_worker_slot, are_unlinked)| are_unlinked);
+        CaseArose(is_block_0_reused && is_block_1_reused && are_unlinked)
     });
 }

@@ -1,5 +1,6 @@
-//! Allocates memory for a new block: immediately if memory is free, otherwise after evacuating or
-//! waiting.
+//! Allocates memory for a new block. If no memory is free, this worker first evacuates segments, or
+//! waits until other workers are *quiescent*: until they have announced that they hold no
+//! references to blocks. Memory to which workers may hold references is not reused (`epochs.rs`).
 
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
@@ -11,10 +12,10 @@ use crate::sync::yield_now;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Allocates memory for a block that is filled immediately. Takes a hole (the space of an
-    /// overwritten item) of the same length if there is one. Returns `None` if no memory is free.
-    /// Does not wait, and does not make the worker quiescent, so locations that the worker has read
-    /// before stay valid.
+    /// Allocates memory for a block that the caller fills at once, without waiting for a client.
+    /// Takes a hole (the space of an overwritten or deleted item) of the same length if there is
+    /// one. Returns `None` if no memory is free. Does not wait, and does not make this worker
+    /// quiescent, so locations that this worker has read before stay valid.
     pub(crate) fn try_allocate(
         &self,
         len: usize,
@@ -27,8 +28,12 @@ impl Worker {
         hole.or_else(|| self.store.log.allocate(len, &target))
     }
 
-    /// Allocates memory for a block. If no memory is free but some can become free, waits. Waiting
-    /// makes the worker quiescent, so the memory of blocks that it has found before may be reused.
+    /// Allocates memory for a block. If no memory is free, waits as [`Worker::wait_for_segment`]
+    /// does. Waiting makes this worker quiescent, so the memory of blocks that this worker has
+    /// found before may be reused.
+    ///
+    /// # Errors
+    /// As [`Worker::wait_for_segment`].
     pub(crate) fn allocate(
         &mut self,
         len: usize,
@@ -45,17 +50,19 @@ impl Worker {
         }
     }
 
-    /// Waits until a segment is free for a new block. While few segments are free or about to
-    /// become free, this worker evacuates. Otherwise it yields the processor, so that other workers
-    /// can become quiescent and retired segments can become free.
+    /// Waits until a segment is free for a new block. While fewer segments are available (free, or
+    /// retired and soon free) than the reserve, this worker evacuates. If it need not or cannot
+    /// evacuate, it yields the processor, so that other workers can become quiescent and retired
+    /// segments can become free.
     ///
     /// # Errors
-    /// - [`Rejected::Deferred`] if a segment can become free, but only later: another worker takes
-    ///   too long to become quiescent, a pin holds the segment, or evacuation needs more steps than
-    ///   one operation may make.
+    /// - [`Rejected::Deferred`] if a segment can become free, but only later. There are three
+    ///   reasons. Another worker takes too long to become quiescent. Or evacuation needs more steps
+    ///   than one operation may make. Or the segment is held by a pin, which keeps a value for a
+    ///   client that is receiving it, or by an upload, which receives a value from a client.
     /// - [`Rejected::NoMemory`] if no segment can become free.
     pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Rejected> {
-        if self.has_free_segment() {
+        if self.poll_free_segment() {
             return Ok(());
         }
         self.counters.count(Counter::Waits);
@@ -65,21 +72,23 @@ impl Worker {
         waited
     }
 
-    /// Announces quiescence, which may make retired segments free, and checks for a free segment.
-    fn has_free_segment(&mut self) -> bool {
+    /// Announces that this worker is quiescent, which may make retired segments free. Then returns
+    /// true if a segment is free.
+    fn poll_free_segment(&mut self) -> bool {
         self.announce_quiescence();
         self.store.log.has_free_segment()
     }
 
-    /// Evacuates or yields until a segment is free, or until a bound is reached.
+    /// Evacuates or yields until a segment is free. Gives up after [`WAIT_STEPS_MAX`] steps of
+    /// evacuation or [`WAIT_YIELDS_MAX`] yields, or if no segment is left to evacuate.
     fn wait_until_free(&mut self, now_s: u32) -> Result<(), Rejected> {
-        let (mut steps, mut yields, mut searches) = (0, 0, 0);
+        let (mut steps, mut yields, mut failed_searches) = (0, 0, 0);
         loop {
             let log = &self.store.log;
             let may_evacuate = log.available() < log.reserve() && steps < WAIT_STEPS_MAX;
             if may_evacuate && self.evacuate_step(STEP_ITEMS, now_s) {
                 steps += 1;
-                searches = 0;
+                failed_searches = 0;
             } else if self.store.log.has_free_or_pending_segment() {
                 if yields == WAIT_YIELDS_MAX {
                     return Err(Rejected::Deferred);
@@ -88,27 +97,29 @@ impl Worker {
                 yield_now();
             } else {
                 if steps == WAIT_STEPS_MAX && self.store.config().evicts {
-                    // Evacuation has more to do. When the deferred request is tried again, the
-                    // evacuation continues from the position of this worker's cursor.
+                    // This operation has made all steps that it may make, but evacuation has more
+                    // to do. When the deferred operation is tried again, evacuation continues where
+                    // it stopped, from the position of this worker's cursor.
                     return Err(Rejected::Deferred);
                 }
-                searches += 1;
+                failed_searches += 1;
                 // Each search for a victim, the next segment to be evacuated, examines only some of
-                // the segments. So give up only after as many searches as are needed to examine all
-                // segments.
-                if !may_evacuate || searches > self.store.log.searches_per_cycle() {
+                // the segments. So give up only after as many failed searches as are needed to
+                // examine all segments.
+                if !may_evacuate || failed_searches > self.store.log.searches_per_cycle() {
                     // If a segment can become free only when a pin is dropped, yielding would not
                     // help. A pin lasts until a client has received the pinned value, which takes
-                    // much longer than a worker's burst of requests, and this worker itself may own
-                    // the pin. The deferral ends, because the owner drops the pin when the client
-                    // has the value, or closes the connection of a client that makes no progress.
+                    // much longer than the few requests that a worker serves at a time. Also, this
+                    // worker itself may own the pin. The operation is not deferred for ever: the
+                    // owner drops the pin when the client has received the value, or closes the
+                    // connection of a client that makes no progress.
                     return Err(match self.store.log.would_be_free_without_pins() {
                         true => Rejected::Deferred,
                         false => Rejected::NoMemory,
                     });
                 }
             }
-            if self.has_free_segment() {
+            if self.poll_free_segment() {
                 return Ok(());
             }
         }
