@@ -114,13 +114,21 @@ impl Client {
     /// # Errors
     /// The server does not answer, or the tier does not get them.
     pub fn evict_to_tier(&mut self, memory_bytes: usize, items: u64) -> Result<()> {
-        for _ in 0..20 {
+        let deadline = Instant::now() + TIMEOUT;
+        let mut found = 0;
+        // A thread of its own writes what was evicted, so the count may follow later.
+        while Instant::now() < deadline {
             self.evict_others(memory_bytes)?;
-            if self.stat("extstore_objects_used")? == items {
+            found = self.stat("extstore_objects_used")?;
+            if found == items {
                 return Ok(());
             }
         }
-        bail!("the tier does not have {items} items")
+        let stats = self.stats()?.into_iter();
+        let dropped: Vec<_> = stats
+            .filter(|(name, _)| name.starts_with("tier_dropped"))
+            .collect();
+        bail!("the tier has {found} items, not {items}: {dropped:?}")
     }
 
     /// Fetches a value. Returns `None` if the key has no item.
