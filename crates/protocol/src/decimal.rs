@@ -95,19 +95,16 @@ fn lenient(word: &[u8]) -> Option<(bool, u64)> {
         [b'+', digits @ ..] => (false, digits),
         digits => (false, digits),
     };
-    let len = digits
-        .iter()
-        .position(|&byte| digit(byte).is_none())
-        .unwrap_or(digits.len());
-    let (digits, tail) = digits.split_at(len);
-    let ends_well = tail.first().is_none_or(|&byte| byte == 0 || is_space(byte));
-    if digits.is_empty() || !ends_well {
-        return None;
+    let (mut magnitude, mut rest) = (0u64, digits);
+    while let [byte @ b'0'..=b'9', after @ ..] = rest {
+        magnitude = magnitude
+            .checked_mul(10)?
+            .checked_add(u64::from(byte - b'0'))?;
+        rest = after;
     }
-    let magnitude = digits.iter().try_fold(0u64, |sum, &byte| {
-        sum.checked_mul(10)?.checked_add(digit(byte)?)
-    })?;
-    Some((negative, magnitude))
+    let has_digits = rest.len() < digits.len();
+    let ends_well = rest.first().is_none_or(|&byte| byte == 0 || is_space(byte));
+    (has_digits && ends_well).then_some((negative, magnitude))
 }
 
 fn digit(byte: u8) -> Option<u64> {

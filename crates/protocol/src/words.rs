@@ -5,6 +5,12 @@ use crate::{Keys, MetaFlag, MetaFlags, MetaKey, base64, word_end};
 
 /// The next word of `rest`, which is advanced past it.
 pub(crate) fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    next_inlined(rest)
+}
+
+/// As [`next`], for a loop that takes all words of a line.
+#[inline(always)]
+fn next_inlined<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let start = rest.iter().position(|&byte| byte != b' ')?;
     let text = &rest[start..];
     let len = word_end::find(text, b' ').unwrap_or(text.len());
@@ -30,7 +36,7 @@ impl<'a> Words<'a> {
             last: b"",
         };
         while words.count < WORDS_MAX
-            && let Some(word) = next(&mut line)
+            && let Some(word) = next_inlined(&mut line)
         {
             if let Some(slot) = words.first.get_mut(words.count) {
                 *slot = word;
@@ -73,6 +79,9 @@ impl<'a> Keys<'a> {
     #[must_use]
     #[inline]
     pub fn single(mut self) -> Option<&'a [u8]> {
+        if self.is_single {
+            return Some(self.rest);
+        }
         let first = self.next()?;
         self.next().is_none().then_some(first)
     }

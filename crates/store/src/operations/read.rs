@@ -101,16 +101,22 @@ impl Worker {
         }
         let access = block.access();
         let is_claim = options.claim && access.is_stale() || options.recache.is_due(block);
-        if options.touch.is_some() || is_claim {
-            return self.read_and_change(key, hash, now_s, options, visit);
-        }
-        let Some(answer) = visit(&self.item(location, block, false, now_s)) else {
-            return Ok(None);
+        let (entry, item) = if options.touch.is_some() || is_claim {
+            match self.find_and_change(key, hash, now_s, options)? {
+                Some(changed) => changed,
+                None => return Ok(None),
+            }
+        } else {
+            (entry, self.item(location, block, false, now_s))
         };
-        if !options.untracked {
+        // The only call of `visit`, so that the compiler inlines it.
+        let answer = visit(&item);
+        drop(item);
+        if answer.is_some() && !options.untracked {
+            let block = self.block(entry.location());
             self.record_access(hash, entry, block, true, now_s);
         }
-        Ok(Some(answer))
+        Ok(answer)
     }
 
     /// Returns the index entry of a key. Tries the position remembered in `hash` first, and
@@ -129,16 +135,16 @@ impl Worker {
             })
     }
 
-    /// Does the work of [`Worker::read`] for a read that touches or claims the item. Changes the
-    /// item under the lock of its index shard, as a write does.
-    fn read_and_change<R>(
+    /// Finds the item again for a read that touches or claims it, and changes it under the lock of
+    /// its index shard, as a write does. Returns the item as it was before the change, with its
+    /// index entry. `None` and the errors are those of [`Worker::read`].
+    fn find_and_change(
         &mut self,
         key: &[u8],
         hash: KeyHash,
         now_s: u32,
         options: Read,
-        visit: impl FnOnce(&Item<'_>) -> Option<R>,
-    ) -> Result<Option<R>, Miss> {
+    ) -> Result<Option<(Entry, Item<'_>)>, Miss> {
         let (mut moves, mut has_memory) = (0, true);
         // Find the item under the lock. If its block cannot hold the new expiry, release the lock,
         // move the item to another block, and start again, because other workers may have changed
@@ -216,11 +222,7 @@ impl Worker {
             }
             None => drop(writer),
         }
-        let answer = visit(&item);
-        if answer.is_some() && !options.untracked {
-            self.record_access(hash, entry, block, true, now_s);
-        }
-        Ok(answer)
+        Ok(Some((entry, item)))
     }
 
     /// Moves an item to a block with an expiry word: copies it and makes the index refer to the
