@@ -112,12 +112,11 @@ impl Aggregate {
         let distribution = |histogram| LatencyDistribution::of(histogram, &config.percentiles);
         // The length of the measured interval.
         let duration_ns = duration_ns(config, timeline, script.as_ref(), self.ended_ns);
+        let rps = |requests: u64| requests as f64 * 1e9 / duration_ns as f64;
         let offered_rps = match config.rate {
             // If a line of a script contains a time, its request is sent at this time and not at
             // the configured rate. Therefore the rate is computed from the number of requests.
-            Rate::PerSecond(_) if script.is_some() => {
-                Some(totals.intended as f64 * 1e9 / duration_ns as f64)
-            }
+            Rate::PerSecond(_) if script.is_some() => Some(rps(totals.intended)),
             Rate::PerSecond(rate_rps) => Some(part.rate_rps(config, rate_rps)),
             Rate::Max => None,
         };
@@ -154,7 +153,7 @@ impl Aggregate {
             failures: failures(&counts),
             follow_ups: totals.follow_ups,
             errors: counts.errors,
-            achieved_rps: totals.achieved as f64 * 1e9 / duration_ns as f64,
+            achieved_rps: rps(totals.achieved),
             gets: reads.keys(),
             hits: reads.hits,
             sets: totals.of(Op::stores).answered,
@@ -177,9 +176,7 @@ impl Aggregate {
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
             unstamped: totals.unstamped,
-            saturating_rps: part
-                .is_saturating(config)
-                .then(|| totals.saturating as f64 * 1e9 / duration_ns as f64),
+            saturating_rps: part.is_saturating(config).then(|| rps(totals.saturating)),
             // The caller sets these if the server's process, the server's wake-ups or the stalls of
             // the machine were observed.
             watched: None,
