@@ -96,7 +96,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
 
     /// Adds a new connection to the table and registers it. Drops the connection if that fails.
     pub(crate) fn accept(&mut self, transport: T, now_ns: u64) {
-        let Some(session) = self.context.open(&transport) else {
+        let Some(session) = self.context.open(&transport, now_ns) else {
             return;
         };
         let io = ReadinessIo {

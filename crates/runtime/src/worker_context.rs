@@ -202,9 +202,9 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Opens the session of an admitted connection. Returns `None` if the service panicked; the
-    /// caller then drops the connection, which is counted as closed here.
-    pub(crate) fn open(&mut self, transport: &impl Transport) -> Option<S::Session> {
+    /// Opens the session of an admitted connection, at time `now_ns`. Returns `None` if the service
+    /// panicked; the caller then drops the connection, which is counted as closed here.
+    pub(crate) fn open(&mut self, transport: &impl Transport, now_ns: u64) -> Option<S::Session> {
         self.begin_sweeps();
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let mut session = self.service.open();
@@ -215,7 +215,7 @@ impl<S: Worker> WorkerContext<S> {
             }
             let endpoint = S::Session::NEEDS_ENDPOINT.then(|| transport.endpoint());
             if let Some(endpoint) = endpoint.flatten() {
-                session.set_endpoint(endpoint);
+                session.set_endpoint(endpoint, now_ns);
             }
             session
         }));

@@ -164,10 +164,10 @@ pub trait Session: Send + 'static {
     /// calls for each connection.
     const NEEDS_ENDPOINT: bool = false;
 
-    /// Takes note of the two ends of the connection. Called once, before the first turn, if the
-    /// connection is a socket.
-    fn set_endpoint(&mut self, endpoint: Endpoint) {
-        let _ = endpoint;
+    /// Takes note of the two ends of the connection, and of the monotonic time at which it was
+    /// opened, in nanoseconds. Called once, before the first turn, if the connection is a socket.
+    fn set_endpoint(&mut self, endpoint: Endpoint, opened_ns: u64) {
+        let _ = (endpoint, opened_ns);
     }
 
     /// The time, in nanoseconds, by which input that has begun has to be complete. If the session

@@ -80,6 +80,7 @@ impl Service for CacheService {
     type Worker = CacheWorker;
 
     fn worker(&self) -> CacheWorker {
+        self.counters.connections().set_clock(&self.clock);
         CacheWorker {
             service: self.clone(),
             store: self.store.worker(),

@@ -19,7 +19,7 @@ use crate::control::StatWriter;
 use crate::encode::Encode;
 use crate::event_log::LogBuffer;
 use crate::limits::CONNECTIONS_PER_TURN;
-use crate::now::Now;
+use crate::now::{Clock, Now};
 use crate::outcome::{Outcome, ServerOutcome};
 use crate::protocols::{OwnedEncoder, WithEncoder};
 
@@ -34,6 +34,8 @@ pub struct Connections {
     is_logged: AtomicBool,
     /// The sockets of the server, once they are known.
     listening: OnceLock<Vec<ListeningSocket>>,
+    /// The server's clock. Set before the first connection is opened.
+    clock: OnceLock<Clock>,
 }
 
 /// A socket of the server that accepts connections or receives datagrams.
@@ -109,8 +111,16 @@ const ACTIVITY_BITS: u32 = 8;
 struct Entry {
     endpoint: Endpoint,
     /// The activity in the lowest [`ACTIVITY_BITS`] bits. The bits above are the second of the last
-    /// turn, on the server's clock. This second is 0 before the first turn.
+    /// turn, on the server's clock. Before the first turn, it is the second in which the connection
+    /// was opened.
     state: AtomicU64,
+}
+
+/// The [state](Entry::state) of a connection whose last turn was in the second `turn_s`, and ended
+/// with `activity`.
+#[inline]
+fn state(turn_s: u32, activity: Activity) -> u64 {
+    u64::from(turn_s) << ACTIVITY_BITS | activity as u64
 }
 
 /// A session's handle to the entry of its connection in the list. Dropping the handle removes the
@@ -126,11 +136,14 @@ pub(crate) struct Listed {
 }
 
 impl Connections {
-    /// Adds a connection.
-    pub(crate) fn add(self: &Arc<Self>, endpoint: Endpoint) -> Listed {
+    /// Adds a connection that was opened at the monotonic time `opened_ns`.
+    pub(crate) fn add(self: &Arc<Self>, endpoint: Endpoint, opened_ns: u64) -> Listed {
+        let clock = self.clock.get();
+        let opened_s = clock.map_or(0, |clock| clock.at(opened_ns).elapsed_s);
+        let state = state(opened_s, Activity::Read);
         let entry = Arc::new(Entry {
             endpoint,
-            state: AtomicU64::new(0),
+            state: AtomicU64::new(state),
         });
         self.lock_open()
             .insert(endpoint.descriptor, Arc::clone(&entry));
@@ -138,9 +151,14 @@ impl Connections {
         Listed {
             connections: Arc::clone(self),
             entry,
-            state: 0,
+            state,
             descriptor: endpoint.descriptor,
         }
+    }
+
+    /// Sets the server's clock. Later calls change nothing.
+    pub(crate) fn set_clock(&self, clock: &Clock) {
+        self.clock.get_or_init(|| clock.clone());
     }
 
     /// Sets the sockets of the server. `stats conns` shows them before the connections. Called
@@ -268,7 +286,7 @@ impl Listed {
     /// Records a turn of the session, which has ended with this activity.
     #[inline]
     pub(crate) fn record(&mut self, now_s: u32, activity: Activity) {
-        let state = u64::from(now_s) << ACTIVITY_BITS | activity as u64;
+        let state = state(now_s, activity);
         if state != self.state {
             self.state = state;
             self.entry.state.store(state, Ordering::Relaxed);
@@ -361,5 +379,53 @@ impl WithEncoder for ListStep<'_> {
             encoder.outcome(b"", Outcome::Server(ServerOutcome::StatsEnd), self.bytes);
         }
         last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The values of statistics by name.
+    #[derive(Default)]
+    struct Values(BTreeMap<String, String>);
+
+    impl StatWriter for Values {
+        fn number(&mut self, name: &[u8], value: u64) {
+            self.text(name, value.to_string().as_bytes());
+        }
+
+        fn text(&mut self, name: &[u8], value: &[u8]) {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            self.0.insert(text(name), text(value));
+        }
+    }
+
+    #[test]
+    fn connection_without_a_command_is_idle_since_it_was_opened() {
+        const NS_PER_S: u64 = 1_000_000_000;
+        let connections = Arc::<Connections>::default();
+        let (started_ns, unix_s) = (5 * NS_PER_S, 1_700_000_000);
+        let clock = Clock::new(started_ns, unix_s);
+        connections.set_clock(&clock);
+        let endpoint = Endpoint {
+            descriptor: 7,
+            peer: None,
+            local: None,
+        };
+        let mut listed = connections.add(endpoint, started_ns + 100 * NS_PER_S);
+        let idle_s = |after_start_s: u64| {
+            let now = clock.at(started_ns + after_start_s * NS_PER_S);
+            let (mut values, own) = (Values::default(), 8);
+            connections.write(i32::MIN, 1, own, now.elapsed_s, &mut values);
+            values.0["7:secs_since_last_cmd"].clone()
+        };
+        assert_eq!(idle_s(100), "0");
+        assert_eq!(idle_s(103), "3");
+        listed.record(
+            clock.at(started_ns + 105 * NS_PER_S).elapsed_s,
+            Activity::Read,
+        );
+        assert_eq!(idle_s(106), "1");
     }
 }

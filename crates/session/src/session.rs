@@ -382,9 +382,9 @@ impl Session {
 impl service::Session for Session {
     const NEEDS_ENDPOINT: bool = true;
 
-    fn set_endpoint(&mut self, endpoint: Endpoint) {
+    fn set_endpoint(&mut self, endpoint: Endpoint, opened_ns: u64) {
         if let Some(connections) = &self.connections {
-            self.listed = Some(connections.add(endpoint));
+            self.listed = Some(connections.add(endpoint, opened_ns));
         }
     }
 

@@ -105,7 +105,7 @@ pub(super) fn serve_connection<C: TaskRuntime>(
         session.set_peer(address.ip());
     }
     if <C::Service as Worker>::Session::NEEDS_ENDPOINT {
-        session.set_endpoint(endpoint_of(&peer.stream));
+        session.set_endpoint(endpoint_of(&peer.stream), monotonic_ns());
     }
     let task = ConnectionTask {
         session,

@@ -3,7 +3,6 @@
 //! connection waits for memory.
 
 use super::worker::{INBOX_TOKEN, Worker};
-use crate::setup::second;
 
 impl<S: service::Worker> Worker<S> {
     /// Starts an operation by which the kernel posts an event to the ring whenever another thread
@@ -27,7 +26,7 @@ impl<S: service::Worker> Worker<S> {
             self.close_excess();
         }
         while let Some(transport) = self.inbox.take() {
-            self.register(transport, second(now_ns));
+            self.register(transport, now_ns);
         }
     }
 }
