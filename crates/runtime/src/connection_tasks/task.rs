@@ -12,6 +12,7 @@
 //! tasks and closes connections.
 
 mod turn;
+mod waits;
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -27,8 +28,8 @@ use crate::acceptor::send_rejection;
 use crate::connection::HeldInput;
 use crate::connection_table::Slot;
 use crate::limits::{
-    BLOCKING_SEND_MAX, DIRECT_MIN, HANG_UP_CHECK_NS, IDLE_BUFFER_LEN, LINGER_LEN, LINGER_NS,
-    MEMORY_RETRY_NS, RECEIVE_LEN, SEND_PER_TURN,
+    BLOCKING_SEND_MAX, DIRECT_MIN, IDLE_BUFFER_LEN, LINGER_LEN, LINGER_NS, RECEIVE_LEN,
+    SEND_PER_TURN,
 };
 use crate::setup::second;
 use crate::transform::Transformer;
@@ -506,77 +507,6 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         } else {
             self.output.clear();
         }
-    }
-
-    /// Sleeps until a request that waits for memory may be retried. Once a second, one of the tasks
-    /// that wait for memory wakes the supervisor, which closes slow holders: connections that hold
-    /// memory, and whose peers are inactive. Returns false if the connection has to be closed.
-    fn wait_for_memory(&mut self, now_ns: u64) -> bool {
-        let setup = &self.tasks.setup;
-        let is_first_in_second = setup.counts.request_memory(second(now_ns));
-        if is_first_in_second {
-            self.tasks.inbox.waker.wake();
-        }
-        // This connection waits for memory, not for its peer, so it must not be closed as a slow
-        // holder.
-        self.peer.set_holding(false);
-        self.peer.set_waiting_elsewhere(true);
-        let stays_open = self.count_buffered() && !self.socket.hangs_up_within(MEMORY_RETRY_NS);
-        self.resume();
-        stays_open
-    }
-
-    /// Waits until at least one result of a ticket has been delivered to the session. Returns false
-    /// if the connection has to be closed, for example because the peer has hung up. Closing it
-    /// cancels the tickets.
-    fn wait_for_ticket(&mut self) -> bool {
-        let is_stuck = self.tickets.count() == 0;
-        // Without an open ticket no result would arrive, and the task would wait forever.
-        debug_assert!(!is_stuck, "the session waits for a result without a ticket");
-        if is_stuck || !self.count_buffered() {
-            return false;
-        }
-        // This connection waits for a result, not for its peer, so it must not be closed as a slow
-        // holder.
-        self.peer.set_holding(false);
-        self.peer.set_waiting_elsewhere(true);
-        while !self.deliver() {
-            // A timeout of 0: look whether the peer has hung up, without sleeping.
-            if self.peer.is_shut() || self.socket.hangs_up_within(0) {
-                return false;
-            }
-            // Sleep until the mailbox gets a result, or the next such check is due.
-            self.socket.wait_woken(HANG_UP_CHECK_NS);
-        }
-        self.resume();
-        true
-    }
-
-    /// Records the end of a wait for something other than the peer. The time of this wait does not
-    /// count as silence of the peer.
-    fn resume(&self) {
-        self.peer.set_active(second(monotonic_ns()));
-        self.peer.set_waiting_elsewhere(false);
-    }
-
-    /// Delivers all results in the mailbox to the session. Returns false if there are none.
-    fn deliver(&mut self) -> bool {
-        let (session, mut has_delivered) = (&mut self.session, false);
-        while let Some(completed) = self.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
-            has_delivered = true;
-            self.tickets.record_delivery();
-            let runtime = &self.tasks.runtime;
-            let session = &mut *session;
-            let now_ns = monotonic_ns();
-            runtime.with_context(|context| {
-                let (number, result) = (completed.number, completed.result);
-                context.service.begin_burst(now_ns);
-                context.service.complete(session, number, result);
-                // `None`: the duration of this burst is not recorded as a latency.
-                context.service.end_burst(None);
-            });
-        }
-        has_delivered
     }
 }
 
