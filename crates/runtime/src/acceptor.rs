@@ -146,11 +146,8 @@ impl<D: Dispatch> Acceptor<D> {
     fn admit(&mut self, stream: Stream, token: usize) -> Result<(), Exhausted> {
         // Counts the connection as open, or as rejected.
         if !self.setup.counts.admit() {
-            // The rejection message is sent without a transform. A peer that expects transformed
-            // bytes, such as those of TLS, could not read it.
-            if self.listeners[token].transform.is_none() {
-                send_rejection(&stream, &self.setup);
-            }
+            let is_plain = self.listeners[token].transform.is_none();
+            send_rejection(&stream, is_plain, &self.setup);
             return Ok(());
         }
         stream.set_nodelay();
@@ -195,13 +192,67 @@ impl<D: Dispatch> Acceptor<D> {
 }
 
 /// Rejects a connection that was admitted before: counts it as closed and as rejected, and sends
-/// the rejection message. The caller closes the connection by dropping the socket.
-pub(crate) fn reject(stream: &Stream, setup: &Shared) {
+/// the rejection message if the connection `is_plain`. The caller closes the connection by dropping
+/// the socket.
+pub(crate) fn reject(stream: &Stream, is_plain: bool, setup: &Shared) {
     setup.counts.reject();
-    send_rejection(stream, setup);
+    send_rejection(stream, is_plain, setup);
 }
 
-/// Sends as much of the service's rejection message as the socket has space for.
-pub(crate) fn send_rejection(stream: &Stream, setup: &Shared) {
-    let _ = stream.send(setup.rejection);
+/// Sends as much of the service's rejection message as the socket has space for, if the connection
+/// `is_plain`: it has no transform. The message is sent without a transform, so a peer that expects
+/// transformed bytes, such as those of TLS, could not read it.
+pub(crate) fn send_rejection(stream: &Stream, is_plain: bool, setup: &Shared) {
+    if is_plain {
+        let _ = stream.send(setup.rejection);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use service::Service;
+
+    use super::*;
+    use crate::connection_counts::ConnectionCounts;
+    use crate::setup::{Setup, WaitPolicy};
+    use crate::testing::Silent;
+
+    const REJECTION: &[u8] = b"too many connections";
+
+    struct SilentService;
+
+    impl Service for SilentService {
+        type Worker = Silent;
+
+        fn worker(&self) -> Silent {
+            Silent
+        }
+
+        fn rejection(&self) -> &'static [u8] {
+            REJECTION
+        }
+    }
+
+    #[test]
+    fn rejection_is_sent_only_to_a_peer_that_expects_plain_bytes() {
+        let (connections_max, buffered_max) = (1, 1 << 20);
+        let setup = Setup {
+            workers: 1,
+            requests_per_turn: 1,
+            wait_policy: WaitPolicy::default(),
+            idle_s: None,
+            fibre_scheduler: fibre::Scheduler::Fair,
+            counts: Arc::new(ConnectionCounts::new(connections_max, buffered_max)),
+        };
+        let setup = Shared::new(setup, &SilentService);
+        for (is_plain, expected) in [(true, REJECTION), (false, b"")] {
+            let (near, far) = Stream::pair().unwrap();
+            assert!(setup.counts.admit());
+            reject(&near, is_plain, &setup);
+            drop(near);
+            let mut received = [0; 64];
+            let len = far.recv(&mut received).unwrap();
+            assert_eq!(&received[..len], expected, "plain: {is_plain}");
+        }
+    }
 }

@@ -325,9 +325,10 @@ impl<C: TaskRuntime> Dispatch for Arc<ConnectionTasks<C>> {
     /// rejected, and sends the service's rejection message.
     fn take(&mut self, transport: SocketTransport) -> Result<(), Exhausted> {
         let (stream, transformer) = transport.into_parts();
+        let is_plain = transformer.is_none();
         let peer = Arc::new(Peer::new(stream, second(monotonic_ns())));
         self.spawn(&peer, transformer)
-            .inspect_err(|_| reject(&peer.stream, &self.setup))
+            .inspect_err(|_| reject(&peer.stream, is_plain, &self.setup))
     }
 
     /// Does nothing. Other runtimes wake workers here. In these runtimes, [`take`](Dispatch::take)

@@ -17,6 +17,7 @@ use sys::clock::monotonic_ns;
 use crate::acceptor::reject;
 use crate::inbox::Inbox;
 use crate::limits::RESTART_PAUSE_NS;
+use crate::transport::Transport as _;
 use crate::worker_context::WorkerContext;
 
 /// A worker's loop that waits for events and serves connections.
@@ -78,7 +79,7 @@ fn restart<L: EventLoop>(mut context: WorkerContext<L::Service>, inbox: &Arc<Inb
             return Some(L::new(context, Arc::clone(inbox), kernel));
         }
         while let Some(transport) = inbox.take() {
-            reject(transport.stream(), &context.setup);
+            reject(transport.stream(), transport.is_plain(), &context.setup);
         }
         if context.must_stop(monotonic_ns()) {
             return None;

@@ -7,7 +7,7 @@ use crate::acceptor::{Dispatch, Exhausted, reject};
 use crate::inbox::Inbox;
 use crate::running::Running;
 use crate::setup::Shared;
-use crate::transport::SocketTransport;
+use crate::transport::{SocketTransport, Transport as _};
 
 /// Passes each new connection to the inbox of the next worker.
 pub(crate) struct RoundRobin {
@@ -35,7 +35,7 @@ impl Dispatch for RoundRobin {
     fn take(&mut self, transport: SocketTransport) -> Result<(), Exhausted> {
         self.last = (self.last + 1) % self.inboxes.len();
         if let Err(transport) = self.inboxes[self.last].push(transport) {
-            reject(transport.stream(), &self.setup);
+            reject(transport.stream(), transport.is_plain(), &self.setup);
         }
         self.inbox_is_ready[self.last] = true;
         Ok(())

@@ -95,7 +95,7 @@ pub(super) fn serve_connection<C: TaskRuntime>(
     };
     let Ok(socket) = tasks.runtime.socket(&peer) else {
         tasks.setup.counts.count_rejected();
-        send_rejection(&peer.stream, &tasks.setup);
+        send_rejection(&peer.stream, transformer.is_none(), &tasks.setup);
         drop(peer);
         return;
     };
@@ -320,7 +320,6 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// [`LINGER_NS`] and about [`LINGER_LEN`] bytes.
     fn discard_input(&mut self) {
         self.held = HeldInput::default();
-        // `count_buffered` does not count the receive buffer, so make this buffer short.
         self.fit_buffer(0);
         if !self.count_buffered() {
             return;
