@@ -142,22 +142,28 @@ impl Port {
     }
 
     /// Resets the open connections of a stack that is about to be dropped. Stops early if the
-    /// device does not take a frame, also if that was a frame of the last [`Port::send`]. A client
-    /// whose connection is not reset would wait for its answer forever.
+    /// device does not take all frames. A client whose connection is not reset would wait for its
+    /// answer forever.
     ///
     /// # Errors
     /// As [`Port::send`].
     pub(super) fn end(&mut self, stack: &mut Stack) -> io::Result<()> {
+        let reset = self.reset_all(stack);
+        self.ended = self.ended + stack.counts();
+        reset
+    }
+
+    fn reset_all(&mut self, stack: &mut Stack) -> io::Result<()> {
         // Earlier frames are dropped to make space for the resets.
         stack.frames().clear();
-        let mut has_more = true;
-        while has_more && !self.has_unsent {
+        loop {
             // Resets as many connections as there is space for frames.
-            has_more = stack.reset_some();
+            let has_more = stack.reset_some();
             self.send(stack.frames())?;
+            if !has_more || self.has_unsent {
+                return Ok(());
+            }
         }
-        self.ended = self.ended + stack.counts();
-        Ok(())
     }
 
     /// Returns the value of each [`FrameCount`] for this worker since the server's start. `stack`
