@@ -149,10 +149,11 @@ pub trait ServerControl: Sync {
         Err(ClockRefused::Unsupported)
     }
 
-    /// Enables or disables `lru_crawler`. Returns false if the call changed nothing. By default the
-    /// command is always enabled, so only a call that enables it returns false.
+    /// Enables or disables `lru_crawler`. Returns false if the call changed nothing. The default
+    /// changes nothing, because the command is always enabled.
     fn set_crawler_enabled(&self, is_enabled: bool) -> bool {
-        !is_enabled
+        let _ = is_enabled;
+        false
     }
 
     /// Whether `lru_crawler` is enabled.
