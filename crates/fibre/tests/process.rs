@@ -85,10 +85,18 @@ fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
     );
 }
 
-/// For each thread whose name begins with `name`, the number of its voluntary context switches. A
-/// thread makes one whenever it blocks.
-fn voluntary_switches(name: &str) -> BTreeMap<String, u64> {
-    let mut switches = BTreeMap::new();
+/// What a thread has done since its start. A thread that sleeps changes neither number.
+#[derive(Debug, PartialEq, Eq)]
+struct Activity {
+    /// The number of voluntary context switches. A thread makes one whenever it blocks.
+    switches: u64,
+    /// The processor time in ticks of 10 ms.
+    ticks: u64,
+}
+
+/// The activity of each thread whose name begins with `name`.
+fn activities(name: &str) -> BTreeMap<String, Activity> {
+    let mut activities = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
         let Ok(status) = fs::read_to_string(task.path().join("status")) else {
             continue;
@@ -97,12 +105,21 @@ fn voluntary_switches(name: &str) -> BTreeMap<String, u64> {
             let line = status.lines().find(|line| line.starts_with(key));
             line.map_or("", |line| line[key.len()..].trim())
         };
+        let Ok(stat) = fs::read_to_string(task.path().join("stat")) else {
+            continue;
+        };
         if field("Name:").starts_with(name) {
-            let number = field("voluntary_ctxt_switches:").parse().unwrap();
-            switches.insert(task.file_name().into_string().unwrap(), number);
+            let switches = field("voluntary_ctxt_switches:").parse().unwrap();
+            // The fields after the name, which is in parentheses. The 12th and the 13th are the
+            // times in user mode and in the kernel (proc_pid_stat(5)).
+            let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
+            let times = fields.skip(11).take(2);
+            let ticks = times.map(|time| time.parse::<u64>().unwrap()).sum();
+            let activity = Activity { switches, ticks };
+            activities.insert(task.file_name().into_string().unwrap(), activity);
         }
     }
-    switches
+    activities
 }
 
 #[test]
@@ -118,12 +135,12 @@ fn idle_runtime_wakes_no_processor() {
         drop(runtime.spawn(|| fibre::sleep(LONG * 60)));
         runtime.run(|| (0..100).for_each(|_| fibre::yield_now()));
         // A new thread sets its name itself, a little after its start.
-        assert!(becomes_true(|| voluntary_switches("quiet").len() == 2));
+        assert!(becomes_true(|| activities("quiet").len() == 2));
         // Other events may wake a thread now and then, so one quiet interval is enough.
         let is_quiet = (0..20).any(|_| {
-            let before = voluntary_switches("quiet");
+            let before = activities("quiet");
             std::thread::sleep(Duration::from_millis(300));
-            before == voluntary_switches("quiet")
+            before == activities("quiet")
         });
         assert!(is_quiet, "{scheduler:?} {io_backend:?}");
         runtime.stop(LONG).unwrap();
