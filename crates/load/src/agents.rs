@@ -112,6 +112,6 @@ pub enum AgentError {
     #[error("it sent an unexpected message")]
     UnexpectedMessage,
     /// No probe of the agent's clock ([`clock::Probe`]) gave a valid offset.
-    #[error("its clock, or the clock of this host, was set back during every probe")]
+    #[error("its clock, or the clock of this host, was set during every probe")]
     Clock,
 }

@@ -151,13 +151,17 @@ mod tests {
     }
 
     #[test]
-    fn probe_during_which_a_clock_was_set_back_gives_no_offset() {
+    fn probe_during_which_a_clock_was_set_gives_no_offset() {
         // The probe is sent at 1000 ns, and the two clocks agree. The way to the agent, the hold at
         // the agent and the way back take 10 ns each.
         let valid = probe(1_000, 0, 10, 10, 10);
         // The agent's clock is set back by 100 ns before the echo.
         let mut invalid = valid;
         invalid.echoed_ns -= 100;
+        assert_eq!(ClockOffset::estimate(&[invalid]), None);
+        // The agent's clock is set forward by 100 ns before the echo.
+        invalid = valid;
+        invalid.echoed_ns += 100;
         assert_eq!(ClockOffset::estimate(&[invalid]), None);
         // The coordinator's clock is set back by 100 ns before the echo returns.
         invalid = valid;
