@@ -196,6 +196,10 @@ pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest time for sending one message.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long an agent continues to read from a connection that it has refused.
+/// How long an agent that is ready waits for the start of the run. This is longer than
+/// [`PREPARE_TIMEOUT`], because other agents may need that long, and the coordinator then measures
+/// the clocks. An agent whose coordinator is gone does not wait: its connection has ended.
+pub const START_TIMEOUT: Duration = Duration::from_secs(240);
 pub const LINGER: Duration = Duration::from_secs(1);
 /// How long an agent may lag behind the run. If the measurements of a second have not arrived this
 /// long after the end of that second, the agent's share of the run is given up as missing.

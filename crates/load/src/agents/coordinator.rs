@@ -7,7 +7,7 @@
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sys::clock::{monotonic_ns, unix_less_monotonic_ns, unix_ns};
 
@@ -113,6 +113,7 @@ impl Coordinator {
             let (config, part) = (Box::new(config.clone()), link.report.part);
             link.send(&Message::Prepare { config, part })?;
         }
+        let ready_deadline = Instant::now() + PREPARE_TIMEOUT;
         let open_client = |client: &MeasuringClient| {
             // Raises the limit of open files.
             opening::allow_files(client.connections)?;
@@ -120,7 +121,11 @@ impl Coordinator {
         };
         let measuring_threads = self.client.as_ref().map(open_client).transpose()?;
         for link in &mut links {
-            match link.receive(PREPARE_TIMEOUT)?.message {
+            // The limit is for all agents together, so that a ready agent does not give up while
+            // the coordinator waits for one slow agent after another. An agent that became ready
+            // meanwhile has sent its message, which is received even after the deadline.
+            let left = ready_deadline.saturating_duration_since(Instant::now());
+            match link.receive(left.max(HANDSHAKE_TIMEOUT))?.message {
                 Message::Ready => {}
                 Message::Failed { reason } => return Err(link.error(AgentError::Failed(reason))),
                 _ => return Err(link.error(AgentError::UnexpectedMessage)),

@@ -14,7 +14,7 @@ use super::super::message::{EndedSecond, Message};
 use super::{AgentEvent, SharedSender, locked};
 use crate::config::{Config, ConfigError, Rate};
 use crate::error::Error;
-use crate::limits::PREPARE_TIMEOUT;
+use crate::limits::START_TIMEOUT;
 use crate::opening;
 use crate::part::Part;
 use crate::run::{GeneratorThreads, START_AHEAD_NS};
@@ -80,9 +80,7 @@ impl Runner {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Makes the run end early, usually within a second. In the grace period, a generator thread
-    /// that waits for outstanding answers notices the stop only at its next event, at the latest at
-    /// the end of that period.
+    /// Makes the run end early. Its threads notice the stop within some 100 ms.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -184,9 +182,9 @@ fn run(
 
 /// Waits until the session has received the start time, and returns it in nanoseconds of the
 /// monotonic clock. Fails if the run is stopped, or if no start time comes within
-/// [`PREPARE_TIMEOUT`].
+/// [`START_TIMEOUT`].
 fn wait_for_start(start: &mpsc::Receiver<u64>, stop: &AtomicBool) -> Result<u64, Error> {
-    let deadline_ns = monotonic_ns() + PREPARE_TIMEOUT.as_nanos() as u64;
+    let deadline_ns = monotonic_ns() + START_TIMEOUT.as_nanos() as u64;
     loop {
         match start.recv_timeout(Duration::from_nanos(POLL_INTERVAL_NS)) {
             Ok(start_ns) => return Ok(start_ns),
