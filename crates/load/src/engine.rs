@@ -49,7 +49,7 @@ use crate::carrier::Carrier;
 use crate::error::Error;
 use crate::limits::{
     EVENTS_MAX, RECEIVE_BYTES_MAX, SCRIPT_REST_NS, SENDS_PER_ITERATION_MAX, SIZED_SAMPLE_MAX,
-    SPIN_NS, UNINTERRUPTED_MAX_NS, WAITING_MAX, WAKE_UP_LATENCY_NS,
+    SPIN_NS, STOP_CHECK_NS, UNINTERRUPTED_MAX_NS, WAITING_MAX, WAKE_UP_LATENCY_NS,
 };
 use crate::metrics::{Recorded, Totals, Window};
 use crate::sized_sample::SizedSample;
@@ -349,9 +349,9 @@ impl<C: Carrier> Engine<C> {
         self.channels.stop.load(Ordering::Relaxed)
     }
 
-    /// The timeout of the next wait. With 0 the wait returns immediately, so the thread polls. If
-    /// [`EngineOptions::spin`] is set, the thread polls while requests are in flight, and otherwise
-    /// sleeps only until [`SPIN_NS`] before the next event.
+    /// The timeout of the next wait, at most [`STOP_CHECK_NS`]. With 0 the wait returns at once, so
+    /// the thread polls. If [`EngineOptions::spin`] is set, the thread polls while requests are in
+    /// flight, and otherwise sleeps only until [`SPIN_NS`] before the next event.
     fn timeout_ns(&mut self, now_ns: u64) -> u64 {
         if !self.flush_queue.is_empty() {
             return 0;
@@ -363,6 +363,7 @@ impl<C: Carrier> Engine<C> {
         };
         let next_ns = next_ns
             .unwrap_or(u64::MAX)
+            .min(now_ns + STOP_CHECK_NS)
             .min(self.timeline.next_event_ns(self.window_number))
             .min(self.deadlines.peek().map_or(u64::MAX, |it| it.0.at_ns));
         let until_ns = next_ns.saturating_sub(now_ns);

@@ -156,6 +156,9 @@ pub const SCRIPT_LENGTH_DIGITS_MAX: usize = 20;
 /// In closed loop, a thread takes requests from a script until its queues hold this many times the
 /// number of requests that all its connections together may have outstanding.
 pub const SCRIPT_AHEAD: usize = 4;
+/// Longest sleep of a generator thread. After it, the thread checks whether the run is stopped. It
+/// is well below [`RUN_SLOT_TIMEOUT`]: in that time, an agent has to be free for the next run.
+pub const STOP_CHECK_NS: u64 = 100_000_000;
 /// Longest sleep of a thread that has no further request of a script. After the sleep, it looks
 /// for requests that the reader of the script has sent meanwhile.
 pub const SCRIPT_POLL_NS: u64 = 1_000_000;
@@ -190,16 +193,16 @@ pub const RUN_SLOT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long an agent waits for the next message of a coordinator while no run is prepared. After
 /// its part of a run, an agent waits longer, because other agents may still be running theirs.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a coordinator waits until an agent has opened its connections and generated its
-/// schedule. An agent that has done this waits as long for the start of the run.
+/// How long a coordinator waits until all agents have opened their connections and generated their
+/// schedules.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Longest time for sending one message.
-pub const SEND_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an agent continues to read from a connection that it has refused.
 /// How long an agent that is ready waits for the start of the run. This is longer than
 /// [`PREPARE_TIMEOUT`], because other agents may need that long, and the coordinator then measures
 /// the clocks. An agent whose coordinator is gone does not wait: its connection has ended.
 pub const START_TIMEOUT: Duration = Duration::from_secs(240);
+/// Longest time for sending one message.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long an agent continues to read from a connection that it has refused.
 pub const LINGER: Duration = Duration::from_secs(1);
 /// How long an agent may lag behind the run. If the measurements of a second have not arrived this
 /// long after the end of that second, the agent's share of the run is given up as missing.

@@ -17,7 +17,7 @@ use super::*;
 use crate::batch::{self, Keys};
 use crate::carrier::Persistent;
 use crate::config::{Config, Rate};
-use crate::limits::SCRIPT_POLL_NS;
+use crate::limits::{GRACE_NS_MAX, SCRIPT_POLL_NS};
 use crate::metrics::Window;
 use crate::schedule_source::ScheduleSource;
 use crate::script::{ScriptItem, ScriptItems, ScriptRequest, ScriptSource};
@@ -160,6 +160,24 @@ fn thread_that_wakes_in_the_grace_period_sends_and_counts_all_requests() {
     let response = windows[1].window.latencies.all().response;
     assert_eq!(response.len(), expected);
     assert!(response.min() >= 500_000_000, "{}", response.min());
+}
+
+#[test]
+fn thread_that_waits_for_answers_in_the_grace_period_checks_for_a_stop() {
+    let mut config = config();
+    config.grace_ns = GRACE_NS_MAX;
+    let never = Duration::from_secs(3600);
+    let (mut engine, _ended) = engine_with_delay(&mut config, never);
+    // The measured interval has ended. All its requests have been sent, and none is answered.
+    engine.timeline = Timeline::new(&config, monotonic_ns() - 2 * config.duration_ns);
+    let now_ns = monotonic_ns();
+    engine.tick(now_ns);
+    while engine.dispatch(now_ns, usize::MAX) | engine.flush(now_ns, usize::MAX) {}
+    assert!(engine.unanswered > 0);
+    assert!(!engine.is_over(now_ns));
+    assert_eq!(engine.timeout_ns(now_ns), STOP_CHECK_NS);
+    engine.channels.stop.store(true, Ordering::Relaxed);
+    assert!(engine.is_over(now_ns));
 }
 
 #[test]
