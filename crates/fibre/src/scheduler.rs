@@ -18,8 +18,10 @@ use steal::Steal;
 /// The kinds of scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// Two FIFO lanes (queues) per processor. If the first fibre of a lane has waited long, another
-    /// processor runs it, even if that processor has work of its own. No fibre starves.
+    /// Two *lanes* (FIFO queues of ready fibres) per processor. Fibres are put in the two lanes in
+    /// turn. The processor compares the first fibres of its two lanes, and runs the one that has
+    /// waited longer. If the first fibre of a lane has waited long, any other processor may run it,
+    /// even one that has fibres in its own lanes. So no fibre starves.
     Fair,
     /// One lane per processor. A processor without work steals from the others in ring order. A
     /// processor with work never checks the lanes of others, so a fibre may starve.
@@ -60,8 +62,9 @@ pub(crate) struct TakeState<'a> {
     pub(crate) clock: &'a Cell<u64>,
 }
 
-/// The thread that made a fibre ready. A processor of this runtime is given by its number and its
-/// [`TakeState::clock`]; `None` stands for any other thread.
+/// The thread that made a fibre ready. A processor of this runtime is given by its number, together
+/// with its last clock reading (the value in [`TakeState::clock`]). `None` stands for any other
+/// thread.
 pub(crate) type Origin = Option<(usize, u64)>;
 
 impl<'a> TakeState<'a> {
@@ -88,8 +91,9 @@ impl<'a> TakeState<'a> {
 
 /// The run queues of a scheduler.
 pub(crate) trait RunQueues: Send + Sync + 'static {
-    /// The number of rounds in which a processor without work polls and steals before it announces
-    /// itself as idle.
+    /// The number of rounds that a processor without work makes before it announces itself as idle.
+    /// In each round, the processor checks whether waits of fibres are over, such as waits for I/O.
+    /// It also tries to steal fibres from other processors.
     const ROUNDS_BEFORE_IDLE: u32;
 
     /// Whether the runtime has only one processor.
@@ -116,8 +120,10 @@ pub(crate) trait RunQueues: Send + Sync + 'static {
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
     /// Takes a fibre from any queue, and locks each queue that it searches. `None` means that every
-    /// fibre that was in a queue when the call began has left that queue since: another processor
-    /// took the fibre, or the fibre has moved to another queue.
+    /// fibre that was in a queue when the call began has left that queue since. Either a
+    /// processor took the fibre, or the fibre was moved to another queue. A moved fibre is still
+    /// ready, and this call may have missed it. It is not forgotten: the thread that moved it then
+    /// wakes a processor, or is itself the processor that owns the new queue.
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 }
 

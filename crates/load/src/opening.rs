@@ -2,8 +2,9 @@
 //!
 //! A connection that is established may still be in the listen queue, because the kernel completes
 //! the TCP handshake before the server accepts the connection. Therefore a connection counts as
-//! open only when the server has answered `version` on it. At most a bounded number of connections
-//! is being opened at a time, so the queue does not overflow even if the server accepts slowly.
+//! open only when the server has answered `version` on it. The number of connections that are
+//! being opened at the same time is limited, so the queue does not overflow even if the server
+//! accepts slowly.
 
 mod probe;
 
@@ -62,8 +63,8 @@ pub(crate) struct Share {
 
 /// Opens a share of the connections and registers each with `poll` for reading. The poll token of a
 /// connection is its index in the share and in the result. The connections have the local addresses
-/// `sources` in turn. If `sources` is empty, the kernel chooses the address. `probe` is the
-/// protocol in which `version` is sent.
+/// `sources` in turn. If `sources` is empty, the kernel chooses the address. `probe` says
+/// whether the probe, which is the request `version`, is sent in the text or the binary protocol.
 ///
 /// # Errors
 /// A connection cannot be opened, or `stop` was set (noticed within a second).
@@ -174,8 +175,8 @@ struct Opener<'a> {
 
 impl Opener<'_> {
     /// Starts the attempts that are due, while fewer than `concurrent_max` connections are being
-    /// opened. Returns the longest time in nanoseconds to wait for a socket before this must be
-    /// called again.
+    /// opened. Returns a timeout in nanoseconds. The caller waits for a ready socket for at most
+    /// this time, and then calls `start_due` again.
     fn start_due(&mut self, concurrent_max: usize) -> Result<u64, Error> {
         let now_ns = monotonic_ns();
         while self.in_progress < concurrent_max {
@@ -314,8 +315,9 @@ impl Opener<'_> {
         }
     }
 
-    /// Schedules another attempt after a delay that doubles with each attempt. Fails if another
-    /// attempt could not succeed, or if [`OPENING_ATTEMPTS_MAX`] attempts have been made.
+    /// Schedules the next attempt after `error`, with a delay that doubles with each attempt. Fails
+    /// if `error` shows that the next attempt would fail too, or if [`OPENING_ATTEMPTS_MAX`]
+    /// attempts have been made.
     fn retry_or_fail(&mut self, connection: u32, error: io::Error) -> Result<(), Error> {
         let opening = &mut self.openings[connection as usize];
         let target = target_of(self.targets, self.first + connection).clone();

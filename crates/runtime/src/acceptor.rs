@@ -3,10 +3,11 @@
 //! connection). Which of the two depends on the kind of runtime ([`Kind`](crate::Kind)): each kind
 //! passes connections by its own implementation of [`Dispatch`].
 //!
-//! The acceptor waits by epoll in each of these kinds, even in `rings`, whose workers wait by
-//! io_uring. An io_uring would keep a listener open for some milliseconds after the server's
-//! process was killed. In that time clients could connect but would get no reply, and a new server
-//! would find the port in use.
+//! The acceptor waits by epoll in every kind of runtime. This includes the runtime `rings`
+//! ([`Kind::Rings`](crate::Kind::Rings)), although its workers wait by io_uring. An
+//! io_uring would keep a listener open for some milliseconds after the server's process was killed.
+//! In that time clients could connect but would get no reply, and a new server would find the port
+//! in use.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,8 +34,8 @@ const WAKER_TOKEN: u64 = u64::MAX;
 pub(crate) enum Exhausted {
     /// File descriptors, or the kernel's memory for sockets.
     Files,
-    /// Tasks, in the runtimes with a task per connection: the limit of tasks is reached, or no
-    /// thread or no memory for a fibre's stack is available.
+    /// Tasks, in the runtimes with a task per connection. The limit of tasks is reached, or the
+    /// system can create no further thread, or there is no memory for the stack of a fibre.
     Tasks,
 }
 

@@ -41,7 +41,8 @@ use crate::limits::{
 /// The bound is the largest of four values:
 ///
 /// - 64 MiB;
-/// - an eighth of `memory_bytes`; the store has the same limit for unfinished uploads;
+/// - an eighth of `memory_bytes`; the store has a separate limit of the same size for memory held
+///   by pins and unfinished uploads, which is not counted here;
 /// - 16 KiB for each connection; this is the size of one receive, and connections rarely keep more;
 /// - 4 MiB for each worker, so that a single line of 1 MiB does not exceed a worker's share.
 #[must_use]
@@ -117,9 +118,10 @@ impl WorkerShare {
         self.sum + bytes as u64 <= self.max / 2
     }
 
-    /// Updates the sum for a connection: subtracts [`Connection::counted`], which is the number of
-    /// bytes added for the connection by the last call, and adds the number for the bytes that the
-    /// connection keeps now ([`counted`]). Returns whether the number has changed.
+    /// Updates the sum for a connection. The field [`Connection::counted`] is the number of bytes
+    /// that the last call added for the connection. This call subtracts that number. Then it adds
+    /// the result of the function [`counted`] for the bytes that the connection keeps now, and
+    /// stores the result in the field. Returns whether the field has changed.
     #[inline]
     pub(crate) fn count<S: Worker, I: ConnectionIo>(
         &mut self,
@@ -227,7 +229,8 @@ mod tests {
             [0, 3, 1],
             "the queued one comes last"
         );
-        // Slot 2 has nothing to release.
+        // `release` reduces the sum, whatever the share is. For slot 2 the sum stays the same,
+        // because the bytes of slot 2 were not counted.
         share.max = 100_000;
         for (slot, sum) in [(3, 80_000), (0, 50_000), (2, 50_000), (1, 0)] {
             share.release(table.get_mut(slot).unwrap());

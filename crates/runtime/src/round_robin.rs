@@ -1,4 +1,5 @@
-//! Round-robin dispatch of new connections to the workers of `events` and `rings`.
+//! Round-robin dispatch of new connections to workers. It is used by the runtimes `events` and
+//! `rings` ([`Kind`](crate::Kind)), in which each worker has an epoll instance or an io_uring.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use crate::transport::{SocketTransport, Transport as _};
 /// Passes each new connection to the inbox of the next worker.
 pub(crate) struct RoundRobin {
     inboxes: Vec<Arc<Inbox>>,
-    /// For each inbox, whether a connection was passed to it since the last flush. Its worker then
-    /// has to be woken.
+    /// For each inbox, whether its worker has to be woken at the next flush. This is the case if
+    /// the inbox was selected for a connection since the last flush, even if it was full and the
+    /// connection was rejected.
     inbox_is_ready: Vec<bool>,
     /// Index of the inbox of the last connection.
     last: usize,
@@ -21,6 +23,8 @@ pub(crate) struct RoundRobin {
 }
 
 impl RoundRobin {
+    /// `setup` contains the parameters and the connection counters of the runtime, and `running`
+    /// contains the inboxes of its workers.
     pub(crate) fn new(setup: &Arc<Shared>, running: &Running) -> Self {
         Self {
             inboxes: running.inboxes.clone(),

@@ -64,13 +64,13 @@ pub enum ListeningKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Activity {
-    /// Waits for a command, or has not answered all keys of one.
+    /// Waits for a command, or has answered only some of the keys of a command.
     Read,
     /// Receives a value.
     Upload,
     /// Skips the value of a rejected command.
     Swallow,
-    /// Sends a list that takes several turns, or log lines.
+    /// Sends log lines, or sends a list. (A list takes several turns.)
     Watch,
     /// Closes at the client's request.
     Closing,
@@ -103,16 +103,16 @@ impl Activity {
     }
 }
 
-/// Number of the lowest bits of a [state](Entry::state), which contain the activity.
+/// The lowest bits of a [state](Entry::state) contain the activity. This is how many they are.
 const ACTIVITY_BITS: u32 = 8;
 
 /// An open connection.
 #[derive(Debug)]
 struct Entry {
     endpoint: Endpoint,
-    /// The activity in the lowest [`ACTIVITY_BITS`] bits. The bits above are the second of the last
-    /// turn, on the server's clock. Before the first turn, it is the second in which the connection
-    /// was opened.
+    /// The lowest [`ACTIVITY_BITS`] bits are the activity. The higher bits are the time of the last
+    /// turn, in seconds on the server's clock. Before the first turn, they are the time at which
+    /// the connection was opened.
     state: AtomicU64,
 }
 
@@ -129,9 +129,10 @@ fn state(turn_s: u32, activity: Activity) -> u64 {
 pub(crate) struct Listed {
     connections: Arc<Connections>,
     entry: Arc<Entry>,
-    /// A copy of the entry's state. With this copy and the copied `descriptor`, a turn that does
-    /// not change the state does not access the memory of the entry.
+    /// A copy of the entry's state. Each turn compares its new state with this copy. If they are
+    /// equal, the turn does not access the memory of the entry.
     state: u64,
+    /// A copy of the descriptor. Each turn reads it, for log lines, without an access to the entry.
     descriptor: i32,
 }
 
@@ -252,7 +253,8 @@ impl ListeningSocket {
             "conn_listening"
         };
         text("state", state);
-        // The socket exists since the start of the server, which is second 1 of the server's clock.
+        // The socket was opened at the start of the server. At that time the server's clock, which
+        // is counted from 1, showed 1 s.
         text("secs_since_last_cmd", &now_s.saturating_sub(1).to_string());
     }
 }
@@ -356,8 +358,9 @@ impl ConnectionList {
     }
 }
 
-/// One step of [`ConnectionList::resume`]. It is a struct, because its method `run` is compiled
-/// once for the encoder of each protocol ([`WithEncoder`]).
+/// One step of [`ConnectionList::resume`]. Its code is compiled once for the encoder type of each
+/// protocol. A closure cannot be generic over this type. The step is therefore a struct: its fields
+/// stand for the captured variables, and its method `run` is the code ([`WithEncoder`]).
 struct ListStep<'a> {
     after: i32,
     own: i32,

@@ -18,7 +18,8 @@ use crate::outcome::{Restricted, ServerOutcome};
 use crate::prefix_task::PrefixTask;
 use crate::session::{Output, RequestContext};
 
-/// The unfinished part of a list.
+/// The unfinished part of a command that visits all items: how far its walk of the store has come,
+/// and what to do with each item.
 #[derive(Debug)]
 pub(crate) struct ItemWalk {
     walk: Walk,
@@ -28,7 +29,8 @@ pub(crate) struct ItemWalk {
 /// What to do with each item.
 #[derive(Debug)]
 enum Task {
-    /// Removes it if it has expired.
+    /// Removes expired items. The store does this during the walk, and only items that have not
+    /// expired are visited. So the visit of an item does nothing.
     Crawl,
     /// Lists it, if it is of one of these size classes.
     Dump(DumpForm, Classes),
@@ -43,7 +45,7 @@ impl ItemWalk {
     /// command is neither a dump nor a crawl.
     ///
     /// # Errors
-    /// The reply, if it cannot begin.
+    /// The dump or crawl cannot begin. The error is the reply to the client.
     pub(crate) fn crawler(
         crawler: Crawler,
         context: &RequestContext<'_>,
@@ -78,11 +80,12 @@ impl ItemWalk {
     /// Begins a `prefix` command.
     ///
     /// # Errors
-    /// The reply, if it cannot begin.
+    /// The command cannot begin. The error is the reply to the client.
     pub(crate) fn prefix(
         command: PrefixCommand<'_>,
         context: &RequestContext<'_>,
     ) -> Result<Self, ServerOutcome> {
+        // The maximum speed of the walk. A server without the command `prefix` has none.
         let rate = context.control.prefix_rate();
         let rate = rate.ok_or(ServerOutcome::Unsupported)?;
         let permissions = context.control.permissions();
@@ -110,15 +113,15 @@ impl ItemWalk {
             limit => limit.into(),
         };
         Self {
-            // A survey is a walk that may miss items that move in the index meanwhile. Unlike
-            // walks, any number of surveys may exist at a time.
+            // Walks are complete walks or surveys. A survey may miss items that move in the index
+            // meanwhile. Any number of surveys may exist at a time, but only one complete walk.
             walk: context.worker.store().survey(),
             task: Task::CacheDump { class, left },
         }
     }
 
     /// Visits as many items as one turn allows. Returns what the session needs to continue, or
-    /// `None` at the end of the list.
+    /// `None` at the end of the walk.
     pub(crate) fn resume(
         &mut self,
         context: &mut RequestContext<'_>,
@@ -152,7 +155,8 @@ impl ItemWalk {
         Some(Next::Yield)
     }
 
-    /// Visits the items of the next [`WALK_BUCKETS`] buckets, and adds their number to `visited`.
+    /// Visits the items of the next [`WALK_BUCKETS`] buckets, and adds the number of these items to
+    /// `visited`.
     fn step(
         &mut self,
         visited: &mut usize,
@@ -161,6 +165,8 @@ impl ItemWalk {
     ) -> WalkStep {
         let now = context.now;
         let (task, bytes) = (&mut self.task, out.bytes_mut());
+        // Whether the store removes the expired items of these buckets. It does not pass expired
+        // items to `visit` in any case.
         let reclaims = matches!(task, Task::Crawl);
         let visit = |key: &[u8], item: &Item<'_>| {
             *visited += 1;
@@ -176,7 +182,9 @@ impl ItemWalk {
 /// the session needs to continue.
 fn pause(task: &mut PrefixTask, context: &mut RequestContext<'_>) -> Next {
     let Some(ticket) = context.issue_ticket() else {
-        // All tickets of the worker are in use. The session tries again in its next turn.
+        // A *ticket* stands for a result that a session waits for. Here it would stand for the end
+        // of the pause. But the worker has a limited number of tickets, and all are in use. So the
+        // session tries again in its next turn.
         return Next::Yield;
     };
     task.pause();

@@ -104,6 +104,9 @@ impl TestSession {
         let mut out = Output::default();
         let mut turns = 0;
         while !self.is_closed {
+            // The prepared requests borrow the input. `recycle` removes them and keeps the memory
+            // of the list. It is called before a turn, so that the list can borrow the input of
+            // that turn, and after the turn, so that the input can change.
             prepared = recycle::<CacheWorker>(prepared);
             self.session.prepare(
                 &self.input,
@@ -118,13 +121,17 @@ impl TestSession {
                 .session
                 .answer(&prepared, &self.input, &mut context, &mut out);
             prepared = recycle::<CacheWorker>(prepared);
-            self.replies.extend(out.slices(0).flatten());
+            let bytes_sent_before = 0;
+            self.replies.extend(out.slices(bytes_sent_before).flatten());
             out.clear();
             self.input.drain(..progress.consumed);
             match progress.next {
                 Next::Close => self.is_closed = true,
                 Next::Input | Next::Upload => break,
                 Next::OutputSpace | Next::Yield => {}
+                // The last two cannot happen. The session would wait for memory only if other
+                // sessions held it. It would wait for a completion only after it had issued a
+                // ticket, which stands for a result that another thread produces.
                 Next::Memory => panic!("no other session holds memory"),
                 Next::Completion => panic!("no ticket is issued"),
             }
@@ -215,8 +222,8 @@ fn command() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(String::into_bytes)
 }
 
-/// Splits `bytes` at the offsets `cuts`. An offset beyond the end is taken modulo the length plus
-/// 1.
+/// Splits `bytes` at the offsets `cuts`. Each offset is first reduced modulo `bytes.len() + 1`, so
+/// that it is not beyond the end.
 fn split_at_cuts<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let mut at: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
     at.extend([0, bytes.len()]);
@@ -260,7 +267,8 @@ proptest! {
     ) {
         let bytes = commands.concat();
         let session = received_in_parts(&bytes, &cuts, requests_per_turn);
-        let mut cache = Cache::new(1 << 20);
+        let item_size_max = 1 << 20;
+        let mut cache = Cache::new(item_size_max);
         let now_s = NOW.epoch_unix_s + u64::from(NOW.elapsed_s);
         let expected = ModelSession::new().receive(&mut cache, now_s, &bytes);
         prop_assert_eq!(

@@ -7,11 +7,11 @@
 //! 120 1 377 …     value 1, value 2, value 3, …
 //! ```
 //!
-//! One operation is made of each pair. As in the clients of the study, a length includes the NUL
-//! byte that ends the text in memory, and a key consists of letters `K`: length 31 is a key of 30
-//! letters. All keys of one length are therefore the same key. The clients store the length of a
-//! key in 8 bits without a check. Here a key must have 1 to 250 bytes. Any other length is
-//! malformed, and its operation is skipped.
+//! Each pair of a key and a value makes one operation. As in the clients of the study, a length
+//! includes the NUL byte that ends the text in memory, and a key consists of letters `K`: length 31
+//! is a key of 30 letters. All keys of one length are therefore the same key. The clients store the
+//! length of a key in 8 bits without a check. Here a key must have 1 to 250 bytes. Any other length
+//! is malformed, and its operation is skipped.
 //!
 //! Gets and deletes do not need the second line and are sent while the first one is read.
 
@@ -23,13 +23,14 @@ use workload::limits::KEY_LEN_MAX;
 use super::{ScriptItem, ScriptReader, ScriptRequest};
 use crate::limits::{SCRIPT_LENGTH_DIGITS_MAX, SCRIPT_LENGTHS_MAX};
 
-/// The longest key. All other keys are its beginnings.
+/// The longest key. A key of n bytes consists of the first n bytes of this key.
 const KEY: [u8; KEY_LEN_MAX] = [b'K'; KEY_LEN_MAX];
 
 /// Stands for a malformed length of a key. No valid key has this length.
 const MALFORMED: u8 = 0;
 
-/// How a report of a malformed length names the lengths of the first line and of the second.
+/// The words in the message about a malformed length: one for lengths of the first line, the other
+/// for lengths of the second.
 const KEY_LENGTH: &str = "key length";
 const VALUE_LENGTH: &str = "value length";
 
@@ -47,14 +48,15 @@ impl ScriptReader {
             false
         });
         self.end(read_to_end);
-        // The generator threads see the end of the script. The remaining input is read only so that
-        // the program that writes it does not fail.
+        // Dropping the senders tells the generator threads that the script has ended. The remaining
+        // input is read only so that the program that writes it does not fail.
         self.senders.clear();
         while words.next().is_ok_and(|item| item != Item::End) {}
     }
 
     /// Reads the first line, and sends a request for each length. Returns true if the whole line
-    /// was read. Returns false if the line was too long, or if the reader could stop earlier.
+    /// was read. Returns false if the line was too long, or if the script reader stopped before the
+    /// end of the line, because the load or a generator thread had ended.
     fn read_keys(&mut self, words: &mut Words<impl Read>, op: Op) -> io::Result<bool> {
         let mut number = 0;
         while let Some(word) = words.next_in_line(number)? {
@@ -62,6 +64,8 @@ impl ScriptReader {
             let Some(key_len) = self.key_len(number, &word) else {
                 continue;
             };
+            // Both calls return false if the reader can stop. The second call checks whether the
+            // next read may wait for input. If so, it first sends the requests pushed so far.
             if !self.push_pair(op, key_len, 0) || !self.send_before_wait(&words.input) {
                 return Ok(false);
             }
@@ -83,6 +87,7 @@ impl ScriptReader {
             let key_len = key_lens.get(number as usize).copied();
             number += 1;
             let Some(key_len) = key_len else {
+                // The second line is longer: the first line has no length with this number.
                 self.count_fault(VALUE_LENGTH, number, "there is no such key length");
                 continue;
             };
@@ -98,6 +103,7 @@ impl ScriptReader {
             }
         }
         is_complete &= self.check_count(number);
+        // If the first line is longer, the second line has no lengths with these numbers.
         for missing in number..key_lens.len() as u64 {
             self.count_fault(KEY_LENGTH, missing + 1, "there is no such value length");
         }
@@ -126,7 +132,9 @@ impl ScriptReader {
         len
     }
 
-    /// Returns true if a line with `count` lengths is not too long. Otherwise counts a fault.
+    /// Returns true if a line with `count` lengths is not too long. Otherwise counts a fault. A
+    /// `count` of [`SCRIPT_LENGTHS_MAX`] is already too long: the reader stops after this many
+    /// lengths, and does not find out whether the line has more.
     fn check_count(&self, count: u64) -> bool {
         let is_within = count < SCRIPT_LENGTHS_MAX as u64;
         if !is_within {
@@ -136,7 +144,9 @@ impl ScriptReader {
         is_within
     }
 
-    /// Sends the request of a pair of lengths. Returns the same as [`Self::push`].
+    /// Adds the request of a pair of lengths to the batch of its generator thread ([`Self::push`]).
+    /// Returns false if the reader can stop, because the request lies after the end of the load or
+    /// the thread has ended.
     fn push_pair(&mut self, op: Op, key_len: u8, value_len: u32) -> bool {
         let key = &KEY[..key_len.into()];
         let request = ScriptRequest {

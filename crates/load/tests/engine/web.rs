@@ -1,5 +1,10 @@
-//! Runs against a web server. Also runs whose connections are closed and opened again after some
-//! requests.
+//! Tests of load runs against a web server. Other tests are of load runs that close each connection
+//! after some requests and open it again.
+//!
+//! A *carrier* is the way in which requests and answers are transported. In all these runs the
+//! carrier is named `renewed`: after a connection is closed, the next request opens it again. The
+//! carrier's counts include the warm-up of the run. The numbers of requests, such as `answered`, do
+//! not include it.
 
 use load::{Config, Protocol, Rate, Summary};
 use workload::{Distribution, Popularity, WebFiles};
@@ -10,7 +15,8 @@ use super::server::{Fault, Server};
 use super::web_server::{Answers, WebServer};
 
 fn files() -> WebFiles {
-    WebFiles::new(2, 3).unwrap()
+    let (directories, seed) = (2, 3);
+    WebFiles::new(directories, seed).unwrap()
 }
 
 /// The settings of a short open-loop run.
@@ -66,22 +72,31 @@ fn answers_with_a_length_or_in_chunks_are_verified_and_counted_by_size_of_file()
             (summary.intended, summary.intended)
         );
         let (by_class, wrong) = statuses(&summary);
+        // All answers are 2xx. They may be more than `answered`, which leaves out the warm-up.
         assert!(by_class[0] >= summary.answered && by_class[1..] == [0; 3] && wrong == 0);
         let mean = summary.operations[0].bytes_received as f64 / summary.answered as f64;
         assert!((8_000.0..25_000.0).contains(&mean), "{mean}");
         let files = summary.files.as_ref().unwrap();
         let counts: Vec<u64> = files.classes.iter().map(|it| it.service.count).collect();
         assert_eq!(counts.iter().sum::<u64>(), summary.answered);
+        // The files have four classes of sizes, the smallest files first. The shares of the
+        // requests are 0.35, 0.5, 0.14 and 0.01.
         assert!(counts[1] > counts[0] && counts[0] > counts[2] && counts[2] > counts[3]);
+        // The sample consists of `sampled` gets. They were taken from all `sampled_of` gets that
+        // found their file. In this short run, every such get is in the sample.
         assert_eq!(
             (files.sampled, files.sampled_of),
             (summary.hits, summary.hits)
         );
+        // The service inversion says how far the order of latencies is from the order of sizes. It
+        // is 0 for the same order, and at most 1.
         assert!(
             files
                 .service_inversion
                 .is_some_and(|it| (0.0..0.95).contains(&it))
         );
+        // The share of the files of at most 500 bytes, over all latencies. About a quarter of the
+        // requests are for such files.
         let small = files.size_deciles.as_ref().unwrap().all[0];
         assert!((0.15..0.35).contains(&small), "{small}");
         let table = load::text::table(&summary);
@@ -103,8 +118,8 @@ fn connection_is_closed_after_its_requests_and_the_next_request_opens_another() 
     );
     let counts = server.counts();
     let full = counts.iter().filter(|&&count| count == 5).count();
-    // Each of the eight connections of the run is opened several times. Each time it has five
-    // requests. After the last time, it may have fewer.
+    // Each of the eight connections of the run is opened several times. It is closed after five
+    // requests. When it is open for the last time, it may have fewer, because the run ends.
     assert!(
         counts.iter().all(|&count| count <= 5) && counts.len() - full <= 8,
         "{counts:?}"
@@ -118,18 +133,21 @@ fn connection_is_closed_after_its_requests_and_the_next_request_opens_another() 
 
 #[test]
 fn connection_that_the_server_closes_is_opened_again() {
-    for (answers, per_connection) in [(Answers::ThenClose, 3), (Answers::Http10, 1)] {
+    // `ThenClose` closes a connection with the third answer, and `Http10` after each answer.
+    for (answers, answers_max) in [(Answers::ThenClose, 3), (Answers::Http10, 1)] {
         for rate in [Rate::PerSecond(200.0), Rate::Max] {
             let (server, summary) = measure(answers, |config| config.rate = rate);
             assert_eq!(summary.failures.total(), 0, "{summary:?}");
             assert!(summary.answered > 50, "{summary:?}");
-            assert!(server.counts().iter().all(|&count| count <= per_connection));
+            assert!(server.counts().iter().all(|&count| count <= answers_max));
         }
     }
 }
 
 #[test]
 fn request_with_an_incomplete_answer_fails_and_the_next_request_is_sent() {
+    // The fifth answer on each connection ends after half of its body, and the server closes the
+    // connection. So about one request in five fails.
     let (_, summary) = measure(Answers::Half, |config| {
         // Equal times between requests, so that the number of requests is not random.
         config.arrivals = Distribution::Fixed(1.0);
@@ -160,7 +178,7 @@ fn missing_files_are_misses_and_server_errors_are_errors() {
 }
 
 #[test]
-fn answers_of_wrong_length_are_errors_and_of_wrong_bytes_only_if_verified() {
+fn wrong_length_is_an_error_and_wrong_bytes_are_an_error_only_if_verified() {
     for (answers, verify, is_wrong) in [
         (Answers::OtherBytes, true, true),
         (Answers::OtherBytes, false, false),
@@ -224,6 +242,9 @@ fn requests_per_connection_also_applies_to_the_text_protocol_of_memcached() {
             "{summary:?}"
         );
         assert_eq!(summary.hits, summary.gets);
+        // Each connection carries at most four requests. There are more connections than a fourth
+        // of `answered`, because those of the warm-up also count, and because the last ones carry
+        // fewer requests. The upper bound is a third of `answered`, and about 67 connections.
         let opened = summary.carrier.unwrap().opened;
         assert!(opened * 4 >= summary.answered && opened * 3 < summary.answered + 200);
     }
@@ -233,6 +254,10 @@ fn requests_per_connection_also_applies_to_the_text_protocol_of_memcached() {
 fn settings_that_do_not_fit_protocol_http_are_errors() {
     let server = WebServer::start(Answers::WithLength, files());
     type Change = fn(&mut Config);
+    // Each case is an invalid change of the settings and the beginning of the error message. The
+    // first message continues: "… has made". The last case is invalid because over HTTP the
+    // generator opens closed connections again. It cannot do so with saturating connections, which
+    // keep a fixed number of requests outstanding.
     let cases: [(Change, &str); 7] = [
         (
             |c| c.files = None,

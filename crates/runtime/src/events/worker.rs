@@ -1,6 +1,7 @@
-//! A worker of `events`. It waits by epoll for connections that are ready, answers them in bursts,
-//! and runs the service's maintenance. A *burst* is the set of connections that are ready after one
-//! wait.
+//! A worker of the runtime `events` ([`Kind::Events`](crate::Kind::Events)). Each worker of this
+//! runtime has an epoll instance. The worker waits by epoll for connections that are ready, answers
+//! them in bursts, and runs the service's maintenance. A *burst* is the set of connections that are
+//! ready after one wait.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::worker_context::WorkerContext;
 /// table).
 const INBOX_TOKEN: u64 = u64::MAX;
 
-/// A worker of `events`.
+/// A worker of the runtime `events`.
 pub(super) struct Worker<S: service::Worker> {
     pub(super) inbox: Arc<Inbox>,
     /// The worker's connections, and what the worker needs to serve them: its context (the
@@ -53,6 +54,7 @@ impl Registry<SocketTransport> for Poll {
 
 impl<S: service::Worker> EventLoop for Worker<S> {
     type Service = S;
+    /// The kernel object by which this loop waits: its epoll instance.
     type Kernel = Poll;
 
     fn open(inbox: &Inbox) -> io::Result<Poll> {
@@ -70,7 +72,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
         let mut events = Events::with_capacity(EVENTS_PER_WAIT);
         // The slots of the connections in the current burst.
         let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
-        // Makes the pauses below precise, if any are configured.
+        // If pauses are configured, reduces the thread's timer slack. Otherwise each pause in the
+        // loop below could end up to 50 µs late.
         self.connections.context.set_up_thread();
         loop {
             // While the worker waits it is offline: it refers to no memory of the service. So
@@ -94,12 +97,13 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             self.connections
                 .serve_ready(connection_events, now_ns, &mut burst);
             // New connections get slots only now, after all events are handled. Otherwise a new
-            // connection could get the slot of a connection that was just closed, and then an event
-            // of the closed connection.
+            // connection could get the slot of a connection that was just closed. An event of the
+            // closed connection would then be handled as one of the new connection.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
             }
-            // Closes connections with silent peers, and gives a turn to those whose input is late.
+            // Closes connections whose peers have been silent for too long. Each connection whose
+            // input was not complete by the session's deadline gets a turn without new input.
             self.connections.sweep(now_ns);
             self.connections.context.maintain(now_ns);
             if self.has_stopped(now_ns) {

@@ -1,5 +1,9 @@
 //! Branch-free comparison of a key's tag with the words of its two buckets.
 //!
+//! The *tag* of a key is a part of its hash. The index word of an item contains the tag of the
+//! item's key, and a *role* of one bit: 0 if the word is in the first bucket of that key, and 1 if
+//! it is in the second. Role and tag are the highest bits of a word, from bit `ROLE_SHIFT` up.
+//!
 //! The processor cannot predict in which slot a key is found. A loop that stops at the first match
 //! would end with a mispredicted branch, and the processor would discard its speculative work on
 //! this item and on the following requests. Therefore all 16 slots are compared, and the result is
@@ -11,9 +15,10 @@ use crate::sync::atomic::AtomicU64;
 /// The words of a bucket.
 pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
 
-/// Returns a bit set of the slots in which the tag and role of the word are those of the key. The
-/// lowest eight bits are for the first bucket, and the next eight for the second. `key_bits` has
-/// the tag and role to compare with in each bucket. Each word is loaded once, with acquire.
+/// Returns a bit set of the slots whose word has the tag of the key and the role of the bucket. The
+/// lowest eight bits are for the first bucket, and the next eight for the second. `key_bits` has a
+/// value for each bucket: a word in which only the bits of this tag and role are set. Each word of
+/// the buckets is loaded once, with acquire.
 #[inline]
 pub(super) fn matching_slots(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
@@ -53,7 +58,8 @@ mod simd {
     use super::Bucket;
     use crate::index::entry::ROLE_SHIFT;
 
-    /// Number of bits below the role in the upper half of a word.
+    /// The position of the role in the upper 32 bits of a word. These also contain the tag, above
+    /// the role.
     const BITS_BELOW_ROLE: i32 = ROLE_SHIFT as i32 - 32;
 
     #[inline]
@@ -80,7 +86,8 @@ mod simd {
         _mm_packs_epi32(match_words(a, b), match_words(c, d))
     }
 
-    /// Loads the words of a bucket in pairs. Each word is loaded as by an atomic acquire load.
+    /// Loads the words of a bucket in pairs. Only the upper half of each word, which contains tag
+    /// and role, is compared. It is loaded as by an atomic acquire load.
     #[inline]
     fn load(bucket: &Bucket) -> [__m128i; 4] {
         let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
@@ -88,7 +95,7 @@ mod simd {
         // race. There are no atomic loads of 16 bytes in Rust, so assembly is used. It has these
         // effects:
         //
-        // - Atomicity: the compared part of a word is an aligned group of four bytes. An x86-64
+        // - Atomicity: the upper half of a word is an aligned group of four bytes. An x86-64
         //   processor never loads such a group in parts. The caller loads a matching word again, as
         //   a single atomic word.
         // - Acquire: an x86-64 processor does not reorder loads, and the compiler moves no memory
@@ -119,7 +126,7 @@ mod tests {
 
     use super::*;
     use crate::index::addressing::TAG_BITS;
-    use crate::index::entry::key_bits;
+    use crate::index::entry::{ROLE_SHIFT, key_bits};
 
     /// Slots of both buckets.
     const SLOTS: usize = 2 * BUCKET_WORDS;
@@ -138,7 +145,8 @@ mod tests {
         ) {
             let keys = [0, 1].map(|role| key_bits(tag, role));
             let words: Vec<u64> = (0..).zip(&cases).map(|(at, &(kind, bit, any))| {
-                let low_bits = any & ((1 << 43) - 1);
+                // The bits below role and tag, which are not compared.
+                let low_bits = any & ((1_u64 << ROLE_SHIFT) - 1);
                 match kind {
                     0 => any,
                     1 => (keys[at / BUCKET_WORDS] | low_bits) ^ 1 << bit,

@@ -1,4 +1,6 @@
-//! The position of an evacuation in its segment.
+//! The position of an evacuation in its segment. *Evacuating* a segment means relocating some of
+//! its blocks to other segments, and unlinking the others. The segment is then *retired*: it
+//! becomes free, and is used again, once no reader, pin or upload can access it.
 
 use crate::heap::Location;
 use crate::heap::block::Block;
@@ -11,10 +13,12 @@ use crate::sync::Arc;
 /// Until the cursor is dropped, no other worker evacuates or retires the segment.
 #[derive(Debug)]
 pub(crate) struct Cursor {
+    /// A reference to the store. A [`Lease`] counts the references of one worker.
     store: Arc<Lease>,
     /// The segment that is being evacuated.
     victim: Victim,
-    /// Offset, in bytes, of the next block to visit: the first block, or the end of a block.
+    /// Offset, in bytes, of the next block to visit. This block begins at the end of the block that
+    /// was visited last.
     offset: u32,
     /// Whether the segment was retired. Dropping the cursor then does not make the segment
     /// available to other workers.
@@ -40,8 +44,9 @@ impl Cursor {
     pub(crate) fn next(&self) -> Option<(Location, Block<'_>)> {
         let heap = &self.store.log.heap;
         // SAFETY: `offset` is the first block, and only `advance` changes it, from a block to the
-        // end of that block. The segment was closed after all its blocks had been written. Only
-        // `retire` retires the segment, and `retire` consumes the cursor.
+        // end of that block. All blocks of the segment were written before it was closed, and no
+        // writer can write to a closed segment. Only `retire` retires the segment, and `retire`
+        // consumes the cursor.
         unsafe { heap.block_in(self.victim.number, self.offset) }
     }
 
@@ -65,8 +70,9 @@ impl Cursor {
         unsafe { heap.block(location) }
     }
 
-    /// Retires the segment. The caller has relocated or unlinked all its blocks, so that no index
-    /// entry and no piece list refers to it any more.
+    /// Retires the segment. The caller has relocated or unlinked all blocks of the segment. So no
+    /// index entry and no piece list refers to one of these blocks. (The *piece list* of an item
+    /// with a large value has the locations of the blocks that contain the value.)
     pub(crate) fn retire(mut self) {
         self.is_retired = true;
         self.store.log.retire(self.victim.number);
