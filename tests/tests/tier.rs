@@ -8,6 +8,7 @@ use std::path::Path;
 
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, curtail, server, server_with_key};
+use tempfile::TempDir;
 
 const KEYS: u32 = 6000;
 
@@ -81,17 +82,30 @@ fn cold(client: &mut Client, from: u32) -> u32 {
     found.unwrap() + 1
 }
 
+/// A server with the items 10 000 to 10 019 in the tier, of which it dropped none: it drops items
+/// that its device writes too slowly, as a machine does that has other work.
+fn started_with_numbers() -> (TempDir, Server, Client) {
+    const TRIES: usize = 5;
+    for _ in 0..TRIES {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, mut client) = started(folder.path());
+        fill(&mut client);
+        for key in 10_000..10_020 {
+            client.set(&key.to_string(), b"41").unwrap();
+        }
+        for key in 20_000..26_000 {
+            client.set(&key.to_string(), &value(key, 0)).unwrap();
+        }
+        if client.stat("tier_dropped_write_behind").unwrap() == 0 {
+            return (folder, server, client);
+        }
+    }
+    panic!("the tier dropped items in each of {TRIES} tries");
+}
+
 #[test]
 fn every_command_sees_an_item_that_is_only_in_the_tier() {
-    let folder = tempfile::tempdir().unwrap();
-    let (_server, mut client) = started(folder.path());
-    fill(&mut client);
-    for key in 10_000..10_020 {
-        client.set(&key.to_string(), b"41").unwrap();
-    }
-    for key in 20_000..26_000 {
-        client.set(&key.to_string(), &value(key, 0)).unwrap();
-    }
+    let (_folder, _server, mut client) = started_with_numbers();
     let before = client.stat("get_extstore").unwrap();
     let mut number = 10_000;
     let mut next = || {
