@@ -3,7 +3,7 @@
 /// Why a line was rejected; determines the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rejection {
-    /// No reply: the line was invalid but ended in `noreply`.
+    /// No reply: the line was invalid but ended in `noreply`, or the input is not of the protocol.
     Silent,
     /// `ERROR`
     Unknown,

@@ -123,8 +123,6 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 encoder.outcome(NO_KEY, Outcome::Quit, bytes);
                 return Step::close(len);
             }
-            // Closes the connection because of invalid input.
-            Operation::Abort => return Step::fail(len),
             Operation::Login(login) => {
                 let outcome = login::execute(*login, context.control, context.counters);
                 encoder.outcome(NO_KEY, Outcome::Login(outcome), bytes);

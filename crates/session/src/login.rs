@@ -13,7 +13,7 @@
 
 use protocol::binary::sasl::{self, ParsedSasl};
 use protocol::limits::BINARY_HEADER_LEN;
-use protocol::{Credentials, ParsedLogin, parse_login};
+use protocol::{Credentials, ParsedLogin, Rejection, parse_login};
 
 use crate::binary::decode::{decode, prepare, rejection};
 use crate::control::ServerControl;
@@ -106,7 +106,8 @@ pub(crate) fn decode_line<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> D
             Decoded::Command { data_len: swallow }
         }
         ParsedLogin::Fatal => {
-            set(Operation::Abort, 0);
+            let rejection = Rejection::Silent;
+            set(Operation::RejectAndClose { rejection }, 0);
             Decoded::LastCommand
         }
     }

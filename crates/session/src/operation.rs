@@ -58,15 +58,13 @@ pub(crate) enum Operation<'a> {
     Noop,
     /// Replies as the protocol requires, then closes the connection.
     Quit,
-    /// Closes the connection without a reply, because the input is not of the protocol.
-    Abort,
     /// Logs in, and replies.
     Login(Login<'a>),
     /// Replies with the mechanisms of SASL.
     ListMechanisms,
     /// Replies with an error, then closes the connection, because the next command cannot be found.
     RejectAndClose {
-        /// The error.
+        /// The error. [`Rejection::Silent`]: the connection closes without a reply.
         rejection: Rejection,
     },
     /// Replies with an error.

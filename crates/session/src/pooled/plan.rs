@@ -110,7 +110,7 @@ pub(super) fn plan<'i>(
         Operation::Server(ServerCommand::MemoryLimit { .. }) => Err(refused::MEMORY_LIMIT),
         Operation::Server(command) => return Plan::Server(*command),
         Operation::Noop => return Plan::Reply(Outcome::Noop),
-        Operation::Quit | Operation::Abort => return Plan::Close(Outcome::Quit),
+        Operation::Quit => return Plan::Close(Outcome::Quit),
         Operation::Login(login) => return Plan::Login(*login),
         Operation::ListMechanisms => return Plan::Reply(Outcome::Mechanisms),
         Operation::RejectAndClose { rejection } => {

@@ -207,9 +207,11 @@ pub(crate) fn quit(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     last(Operation::Quit, len, prepared)
 }
 
-/// Converts input in which the next command line cannot be found. The connection closes.
+/// Converts input in which the next command line cannot be found. The connection closes without a
+/// reply.
 pub(crate) fn fatal(prepared: &mut Prepared<'_>) -> Decoded {
-    last(Operation::Abort, 0, prepared)
+    let rejection = Rejection::Silent;
+    last(Operation::RejectAndClose { rejection }, 0, prepared)
 }
 
 /// Writes a command to `prepared` after which the connection closes.
