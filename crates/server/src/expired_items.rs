@@ -11,9 +11,9 @@ use session::Clock;
 use store::{Store, Worker};
 use sys::clock::monotonic_ns;
 
-/// Pause between two steps, in nanoseconds.
-const PAUSE_NS: u64 = 250_000;
-/// Searches for a segment, or blocks visited by sixteens, in a step.
+use crate::limits::STEP_PAUSE_NS;
+
+/// Maximum number of steps of the store ([`Worker::reclaim_expired`]) that are made together.
 const STEPS: usize = 8;
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -40,7 +40,7 @@ impl ExpiredItems {
     /// Nanoseconds until the next step; none if no item expires.
     pub(crate) fn next_step_in_ns(&self) -> Option<u64> {
         if self.has_more {
-            return Some(PAUSE_NS);
+            return Some(STEP_PAUSE_NS);
         }
         let now_s = self.clock.at(monotonic_ns()).elapsed_s;
         let left_s = self.store.reclaim_time().seconds_left(now_s)?;
@@ -90,7 +90,10 @@ mod tests {
         clock.change(advance, monotonic_ns()).unwrap();
         // It makes steps until it has nothing to do now.
         let mut steps = 0;
-        while expired.next_step_in_ns().is_some_and(|ns| ns <= PAUSE_NS) {
+        while expired
+            .next_step_in_ns()
+            .is_some_and(|ns| ns <= STEP_PAUSE_NS)
+        {
             expired.step();
             steps += 1;
             assert!(steps < 1_000);

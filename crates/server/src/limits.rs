@@ -2,6 +2,8 @@
 
 /// Longest file of passwords in bytes.
 pub(crate) const PASSWORD_FILE_MAX: u64 = 1 << 20;
+/// Pause of the main thread after a step of its work on the store, in nanoseconds.
+pub(crate) const STEP_PAUSE_NS: u64 = 250_000;
 /// Operations that a client of a memory pool has in progress at once. More wait.
 pub(crate) const POOL_OPERATIONS_MAX: usize = 32;
 /// Attempts to find a loopback address for a client of a memory pool that no other process has.

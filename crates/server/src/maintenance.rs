@@ -10,8 +10,8 @@ use std::sync::Arc;
 use store::{PageMaintenance, PageStep, Store};
 use sys::clock::{monotonic_ns, thread_cpu_ns};
 
-/// Pause after a step, in nanoseconds.
-const PAUSE_NS: u64 = 250_000;
+use crate::limits::STEP_PAUSE_NS;
+
 /// CPU time in nanoseconds above which a step counts as slow, since a worker may have to wait that
 /// long. Populating 64 KiB of small pages takes a fortieth of this, and one huge page a tenth. In
 /// a virtual machine whose host must find the memory of a huge page first, it takes milliseconds.
@@ -61,7 +61,7 @@ impl MaintenancePacer {
         self.has_more = true;
         if monotonic_ns() >= self.paused_until_ns {
             self.step(log);
-            self.paused_until_ns = monotonic_ns() + PAUSE_NS;
+            self.paused_until_ns = monotonic_ns() + STEP_PAUSE_NS;
         }
     }
 
@@ -158,13 +158,13 @@ mod tests {
             None,
             "there was nothing to do"
         );
-        assert!(maintenance.paused_until_ns >= before_ns + PAUSE_NS);
+        assert!(maintenance.paused_until_ns >= before_ns + STEP_PAUSE_NS);
         maintenance.paused_until_ns = monotonic_ns() + 3_600_000_000_000;
         maintenance.step_unless_paused(&mut ignore);
         assert!(
             maintenance
                 .next_step_in_ns()
-                .is_some_and(|in_ns| in_ns > PAUSE_NS)
+                .is_some_and(|in_ns| in_ns > STEP_PAUSE_NS)
         );
         maintenance.paused_until_ns = 0;
         assert_eq!(maintenance.next_step_in_ns(), Some(0));
