@@ -27,6 +27,7 @@ use crate::passwords::PresentPasswords;
 use crate::pool;
 use crate::state::{HttpState, Items, ServerState, Sources};
 use crate::tier::{self, OpenTier, RunningTier};
+use crate::watch::Background;
 
 /// Factor by which `cache_memlimit` may grow the memory of a running server. Until then, the
 /// growth is reserved address space only.
@@ -68,9 +69,8 @@ pub(crate) struct Serving {
     documents: Option<Running>,
     /// The tier that takes evicted items.
     tier: Option<RunningTier>,
-    /// The maintenance of the store.
-    pub(crate) maintenance: Option<MaintenancePacer>,
-    pub(crate) expired: Option<ExpiredItems>,
+    /// The work on the store. `None`: the items are in a pool.
+    pub(crate) background: Option<Background>,
     /// The clients of a pool.
     clients: Arc<[ClientThread]>,
 }
@@ -84,8 +84,7 @@ impl Serving {
     ) -> Result<(), Error> {
         // This releases the segment that is being populated. Otherwise a worker could wait for it
         // while the server stops.
-        drop(self.maintenance);
-        drop(self.expired);
+        drop(self.background);
         let datagrams_stopped = self
             .running
             .datagrams
@@ -162,8 +161,10 @@ impl Foundation<'_> {
             running: self.run(&cache, listen()?)?,
             documents: None,
             tier: lower,
-            maintenance: Some(maintenance),
-            expired: Some(expired),
+            background: Some(Background {
+                maintenance,
+                expired,
+            }),
             clients: Arc::default(),
         };
         let started = documents.map(|parts| documents::start(parts, self.kind, config, &cache));
@@ -195,8 +196,7 @@ impl Foundation<'_> {
             running,
             documents: None,
             tier: None,
-            maintenance: None,
-            expired: None,
+            background: None,
             clients,
         })
     }

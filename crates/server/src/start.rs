@@ -153,10 +153,7 @@ impl Server {
     /// A thread panicked.
     pub fn serve(mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
         let (state, counts) = (&self.serving.state, &self.counts);
-        let background = watch::Background {
-            maintenance: self.serving.maintenance.as_mut(),
-            expired: self.serving.expired.as_mut(),
-        };
+        let background = self.serving.background.as_mut();
         watch::until_stopped(&self.signals, state, counts, background, say)
             .map_err(Error::Start)?;
         // From now on the admin pages say that the server is not ready.

@@ -16,41 +16,37 @@ use crate::state::ServerState;
 /// Interval in nanoseconds at which a verbose server checks for something to log.
 const CHECK_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// The work of the main thread. A server without a store has none.
-pub(crate) struct Background<'a> {
-    pub(crate) maintenance: Option<&'a mut MaintenancePacer>,
-    pub(crate) expired: Option<&'a mut ExpiredItems>,
+/// The work of the main thread on a store.
+pub(crate) struct Background {
+    pub(crate) maintenance: MaintenancePacer,
+    pub(crate) expired: ExpiredItems,
 }
 
-impl Background<'_> {
+impl Background {
     /// Nanoseconds until the next step of either kind; none if there is no work. `reclaims`: the
     /// memory of expired items is reclaimed.
     fn next_step_in_ns(&self, reclaims: bool) -> Option<u64> {
-        let maintenance = self.maintenance.as_ref();
-        let maintenance = maintenance.and_then(|it| it.next_step_in_ns());
-        let expired = self.expired.as_ref().filter(|_| reclaims);
-        let expired = expired.and_then(|it| it.next_step_in_ns());
+        let maintenance = self.maintenance.next_step_in_ns();
+        let expired = reclaims.then(|| self.expired.next_step_in_ns()).flatten();
         maintenance.into_iter().chain(expired).min()
     }
 
     /// Makes the steps that are due. `log` receives lines for the operator.
     fn step(&mut self, reclaims: bool, log: &mut dyn FnMut(&str)) {
-        if let Some(maintenance) = &mut self.maintenance {
-            maintenance.step_unless_paused(log);
-        }
-        if let Some(expired) = self.expired.as_mut().filter(|_| reclaims) {
-            expired.step();
+        self.maintenance.step_unless_paused(log);
+        if reclaims {
+            self.expired.step();
         }
     }
 }
 
 /// Runs until the signal to stop. A server that is not verbose makes no system calls meanwhile,
-/// except for maintenance and when items expire.
+/// except for the steps of `background` (`None`: there is no store).
 pub(crate) fn until_stopped(
     signals: &Signals,
     state: &ServerState,
     counts: &ConnectionCounts,
-    mut background: Background<'_>,
+    mut background: Option<&mut Background>,
     log: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
     let poll = Poll::new()?;
@@ -63,14 +59,18 @@ pub(crate) fn until_stopped(
     loop {
         let check_in_ns = check_at_ns.saturating_sub(monotonic_ns());
         let check_in_ns = (state.verbosity() > 0).then_some(check_in_ns);
-        let step_in_ns = background.next_step_in_ns(state.is_crawler_enabled());
+        let step_in_ns = background
+            .as_ref()
+            .and_then(|it| it.next_step_in_ns(state.is_crawler_enabled()));
         poll.wait(&mut events, step_in_ns.into_iter().chain(check_in_ns).min())?;
         state.waker.clear();
-        background.step(state.is_crawler_enabled(), &mut |line| {
-            if state.verbosity() > 0 {
-                log(line);
-            }
-        });
+        if let Some(background) = &mut background {
+            background.step(state.is_crawler_enabled(), &mut |line| {
+                if state.verbosity() > 0 {
+                    log(line);
+                }
+            });
+        }
         while let Some(signal) = signals.take() {
             match signal {
                 Signal::Stop | Signal::User1 => return Ok(()),
