@@ -16,7 +16,7 @@ use protocol::Streams;
 use service::{Endpoint, Next, address_text};
 
 use crate::control::StatWriter;
-use crate::encode::Encode;
+use crate::encode::{Encode, NO_KEY};
 use crate::event_log::LogBuffer;
 use crate::limits::CONNECTIONS_PER_TURN;
 use crate::now::{Clock, Now};
@@ -379,7 +379,7 @@ impl WithEncoder for ListStep<'_> {
             connections.write(after, CONNECTIONS_PER_TURN, self.own, now_s, &mut stats)
         });
         if last.is_none() {
-            encoder.outcome(b"", Outcome::Server(ServerOutcome::StatsEnd), self.bytes);
+            encoder.outcome(NO_KEY, Outcome::Server(ServerOutcome::StatsEnd), self.bytes);
         }
         last
     }
@@ -388,6 +388,7 @@ impl WithEncoder for ListStep<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::now::NS_PER_S;
 
     /// The values of statistics by name.
     #[derive(Default)]
@@ -406,7 +407,6 @@ mod tests {
 
     #[test]
     fn connection_without_a_command_is_idle_since_it_was_opened() {
-        const NS_PER_S: u64 = 1_000_000_000;
         let connections = Arc::<Connections>::default();
         let (started_ns, unix_s) = (5 * NS_PER_S, 1_700_000_000);
         let clock = Clock::new(started_ns, unix_s);

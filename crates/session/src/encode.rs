@@ -17,6 +17,9 @@ use crate::limits::COPY_MAX;
 use crate::outcome::{FoundItem, Outcome};
 use crate::prefixes::PrefixSums;
 
+/// The key that is passed to the encoder if the request has no key, or has several.
+pub(crate) const NO_KEY: &[u8] = b"";
+
 /// Writes the replies to one request. Each protocol has a type that implements this trait, and a
 /// variant of [`Encoder`](crate::protocols::Encoder) that contains this type.
 pub(crate) trait Encode {
@@ -43,8 +46,7 @@ pub(crate) trait Encode {
     ) -> Option<()>;
 
     /// Writes the reply to a request with this outcome. The items that a read found have been
-    /// written before, by [`item`](Self::item). `key` is the decoded key. It is empty if the
-    /// request has no key, or has several.
+    /// written before, by [`item`](Self::item). `key` is the decoded key, or [`NO_KEY`].
     fn outcome(&self, key: &[u8], outcome: Outcome, out: &mut Vec<u8>);
 
     /// The command that log lines show for a deletion in this protocol.

@@ -24,7 +24,7 @@ pub(crate) use write::{publish_upload, reject_upload};
 use protocol::{Crawler, Stats};
 
 use crate::connections::ConnectionList;
-use crate::encode::Encode;
+use crate::encode::{Encode, NO_KEY};
 use crate::item_walk::ItemWalk;
 use crate::login;
 use crate::operation::{Operation, ServerCommand};
@@ -34,9 +34,6 @@ use crate::protocols::WithEncoder;
 use crate::session::{Output, RequestContext, State, Step};
 use crate::size_histogram::SizeHistogram;
 use crate::watching::WatchRefused;
-
-/// The key that is passed to the encoder if the request has no key.
-const NO_KEY: &[u8] = b"";
 
 /// Executes `request`. `input` begins with the command line of the request.
 #[inline]

@@ -56,6 +56,9 @@ pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepare
     }
 }
 
+/// The [`data_len`] of a command without a value.
+pub(crate) const NO_DATA: u64 = 0;
+
 /// Returns the number of bytes between the command line of a storage command (`set`, `ms`, …) and
 /// the next command line: the value and its line end.
 #[inline]

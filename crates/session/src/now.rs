@@ -15,7 +15,7 @@ pub use adjustment::ClockRefused;
 /// Maximum relative time that a client may send, in seconds: thirty days. A larger number is a Unix
 /// time (memcached's `protocol.txt`).
 const RELATIVE_MAX_S: i32 = 60 * 60 * 24 * 30;
-const NS_PER_S: u64 = 1_000_000_000;
+pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
 /// The time of a burst. The clock is read once per burst, so all its requests share one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

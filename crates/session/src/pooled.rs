@@ -28,14 +28,12 @@ use service::{Abandoned, NoPin, Output, Progress, Service, Ticket, Tickets};
 
 use crate::control::ServerControl;
 use crate::counters::Counters;
-use crate::now::{Clock, Now};
+use crate::now::{Clock, NS_PER_S, Now};
 use crate::prepare::Prepared;
 use crate::protocols::Access;
 use crate::registry::CounterRegistry;
 pub use session::PoolSession;
 use session::Turn;
-
-const NS_PER_S: u64 = 1_000_000_000;
 
 /// The result of an operation. `None`: the client of the pool refused the operation, so nothing was
 /// done.

@@ -6,7 +6,7 @@ use service::Next;
 use store::{Walk, WalkAction, WalkStep, item_len};
 
 use crate::control::StatWriter;
-use crate::encode::Encode;
+use crate::encode::{Encode, NO_KEY};
 use crate::limits::{SIZES_PER_TURN, WALK_BUCKETS, WALK_ITEMS_PER_TURN, WALK_STEPS_PER_TURN};
 use crate::outcome::{Outcome, ServerOutcome};
 use crate::protocols::{OwnedEncoder, WithEncoder};
@@ -87,7 +87,7 @@ impl WithEncoder for WriteCounts<'_> {
     fn run(self, encoder: &impl Encode) -> Option<Next> {
         for _ in 0..SIZES_PER_TURN {
             let Some((bound, count)) = self.counts.pop_first() else {
-                encoder.outcome(b"", Outcome::Server(ServerOutcome::StatsEnd), self.bytes);
+                encoder.outcome(NO_KEY, Outcome::Server(ServerOutcome::StatsEnd), self.bytes);
                 return None;
             };
             encoder

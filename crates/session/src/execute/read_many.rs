@@ -7,7 +7,7 @@ use service::Next;
 use store::KeyHash;
 
 use super::read::read_key;
-use crate::encode::Encode;
+use crate::encode::{Encode, NO_KEY};
 use crate::limits::{KEYS_PER_TURN, PREFETCH_KEYS};
 use crate::operation::ReadOptions;
 use crate::outcome::Outcome;
@@ -128,8 +128,7 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
             }
         };
         if next.is_none() {
-            let no_key = b"";
-            encoder.outcome(no_key, Outcome::ReadMany, out.bytes_mut());
+            encoder.outcome(NO_KEY, Outcome::ReadMany, out.bytes_mut());
         }
         (unanswered.as_bytes().len(), next)
     }

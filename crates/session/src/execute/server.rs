@@ -11,7 +11,7 @@ use protocol::{Crawler, Detail, ShutdownMode, Stats};
 use super::chosen_rows::ChosenRows;
 use crate::control::{ServerControl, StatWriter};
 use crate::counters::Counter;
-use crate::encode::Encode;
+use crate::encode::{Encode, NO_KEY};
 use crate::now::{ClockRefused, Now};
 use crate::operation::ServerCommand;
 use crate::outcome::{Outcome, Restricted, ServerOutcome};
@@ -19,9 +19,6 @@ use crate::session::RequestContext;
 
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &[u8] = b"1.6.45";
-
-/// The key that is passed to the encoder if the request has no key.
-const NO_KEY: &[u8] = b"";
 
 /// What [`execute`] needs in addition to the command: the time, and the interface of the server
 /// process.

@@ -7,14 +7,11 @@ use protocol::{MetaArith, MetaDelete, MetaFlags, MetaGet, MetaKey, MetaSet, Meta
 use store::Mode;
 
 use super::{MetaEncoder, Traits};
-use crate::lines::{data_len, direction, mode};
+use crate::lines::{NO_DATA, data_len, direction, mode};
 use crate::operation::{ArithOptions, Key, MarkOptions, Operation, ReadOptions, StoreOptions};
 use crate::operation::{RareReadOptions, ReadCount, ReadVivify, Recache, Vivify, WriteCas};
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Encoder};
-
-/// The `data_len` of a command without a value.
-const NO_DATA: u64 = 0;
 
 /// Converts `mg`, a read.
 #[inline]

@@ -10,14 +10,11 @@ use protocol::{
 use store::Mode;
 
 use super::TextEncoder;
-use crate::lines::{data_len, direction, mode};
+use crate::lines::{NO_DATA, data_len, direction, mode};
 use crate::operation::{ArithOptions, Operation, ReadOptions, ServerCommand, StoreOptions};
 use crate::operation::{Key, WriteCas};
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Encoder};
-
-/// The `data_len` of a command without a value.
-const NO_DATA: u64 = 0;
 
 /// Converts `get`, `gets`, `gat`, `gats`.
 #[inline(always)]
