@@ -253,7 +253,7 @@ impl ServerControl for ServerState {
         out.text(b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
     }
 
-    fn is_optional(&self, statistic: &[u8]) -> bool {
+    fn is_turned_off(&self, statistic: &[u8]) -> bool {
         let is_off = |setting| self.config.setting(setting) == Some("no");
         match OptionalPart::of(statistic) {
             None => false,

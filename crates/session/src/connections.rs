@@ -90,9 +90,10 @@ impl Activity {
         }
     }
 
-    /// The activity whose discriminant is in the lowest 8 bits of a [state](Entry::state).
+    /// The activity whose discriminant is in the lowest [`ACTIVITY_BITS`] bits of a
+    /// [state](Entry::state).
     fn from_state(state: u64) -> Self {
-        match state & 0xff {
+        match state & ((1 << ACTIVITY_BITS) - 1) {
             1 => Self::Upload,
             2 => Self::Swallow,
             3 => Self::Watch,
@@ -103,7 +104,7 @@ impl Activity {
     }
 }
 
-/// The lowest bits of a [state](Entry::state) contain the activity. This is how many they are.
+/// The number of lowest bits of a [state](Entry::state) that are the activity.
 const ACTIVITY_BITS: u32 = 8;
 
 /// An open connection.

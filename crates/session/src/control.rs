@@ -18,8 +18,7 @@ pub trait StatWriter {
     fn text(&mut self, name: &[u8], value: &[u8]);
 }
 
-/// Which restricted commands clients may use. A flag of the server enables or disables each of
-/// them. All other commands are always allowed.
+/// Which restricted commands clients may use. A flag of memcached enables or disables each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permissions {
     /// `shutdown` (enabled by `-A`).
@@ -52,7 +51,7 @@ pub trait ServerControl: Sync {
 
     /// Whether this statistic of memcached belongs to a part of memcached that is turned off
     /// ([`OptionalPart`](crate::OptionalPart)). As in memcached, `stats` does not show it then.
-    fn is_optional(&self, statistic: &[u8]) -> bool {
+    fn is_turned_off(&self, statistic: &[u8]) -> bool {
         let _ = statistic;
         false
     }
@@ -133,7 +132,7 @@ pub trait ServerControl: Sync {
         None
     }
 
-    /// Completes `ticket`, for which a `prefix` command waits, after the time
+    /// Completes `ticket`, for which a `prefix` command waits, after at most the time
     /// [`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE). The default does not wait, because a server
     /// without a [`prefix_rate`](Self::prefix_rate) has no such command.
     fn pause(&self, ticket: Ticket<TierRead>) {

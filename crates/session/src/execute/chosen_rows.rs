@@ -27,7 +27,7 @@ impl<'a> ChosenRows<'a> {
     }
 
     fn is_chosen(&self, name: &[u8]) -> bool {
-        let is_in_stats = is_of_memcached(name) && !self.control.is_optional(name);
+        let is_in_stats = is_of_memcached(name) && !self.control.is_turned_off(name);
         is_in_stats == self.is_general
     }
 }
