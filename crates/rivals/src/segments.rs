@@ -1,7 +1,7 @@
-//! The store's eviction without the store: segments of items of one length, moved by the decisions
-//! of the store's own pure unit, with its own ghosts and miniatures. There are no blocks, no index
-//! and no threads, so a policy is tried on a trace in seconds. `store-hits` prints how far its hit
-//! ratio is from that of the store.
+//! The store's eviction without the store: segments of items of one length. The store's own policies,
+//! ghosts and miniatures (`store::eviction`) decide about the items. There are no blocks, no index
+//! and no threads, so a policy is tried on a trace in seconds. `store-hits` prints how far the hit
+//! ratio of this simulation is from that of the store.
 //!
 //! *What it leaves out.* Segments kept free, pieces of large values, dead bytes and compaction,
 //! copies refused for want of memory. An item takes the same memory wherever it is.
@@ -26,7 +26,8 @@ use crate::trace::{Operation, Request};
 const FREQUENCY_MAX: u8 = 3;
 /// Requests in a second, where requests have no times.
 const SECOND: u32 = 100_000;
-/// What an item is said to take in the miniatures, where an item may not be much of the memory.
+/// Bytes of an item in the miniatures, which do not simulate an item that is a large part of the
+/// memory.
 const ITEM_BYTES: u32 = 1000;
 
 /// The size of a simulated store.
@@ -55,19 +56,20 @@ impl Shape {
     }
 }
 
-/// What index and header say of an item.
+/// What the store's index entry and block header contain of an item.
 #[derive(Debug, Clone, Copy, Default)]
 struct Item {
-    /// The part and the number of the write that stored it there. `None`: it is not in memory.
-    stored: Option<(Part, u32)>,
+    /// The part that contains it. `None`: it is not in memory.
+    part: Option<Part>,
     frequency: u8,
-    /// The second of the last request, plus one. 0: none since it was written.
+    /// The second of the last request. Seconds begin with 1; 0: none since it was written.
     requested_s: u32,
-    /// Number of times that it was written or copied.
+    /// Number of times that it was written or copied. A segment contains the item if it has this
+    /// number of it, and an obsolete entry otherwise.
     writes: u32,
 }
 
-/// The items of a segment, each with the number of its write.
+/// The items of a segment, each with its [`Item::writes`] when it was added.
 #[derive(Debug, Default)]
 struct Segment {
     items: Vec<(u32, u32)>,
@@ -150,9 +152,9 @@ impl Segments {
     /// Reads an item. Returns whether it is there.
     fn read(&mut self, key: u32, now_s: u32) -> bool {
         let item = &mut self.items[key as usize];
-        let is_hit = item.stored.is_some();
-        if is_hit && (item.requested_s != now_s + 1 || item.frequency == 0) {
-            item.requested_s = now_s + 1;
+        let is_hit = item.part.is_some();
+        if is_hit && (item.requested_s != now_s || item.frequency == 0) {
+            item.requested_s = now_s;
             item.frequency = (item.frequency + 1).min(FREQUENCY_MAX);
         }
         let access = match is_hit {
@@ -166,19 +168,17 @@ impl Segments {
     /// Writes an item, whether it is there or not.
     fn store(&mut self, key: u32, now_s: u32) {
         let policy = &POLICIES[self.policy];
-        let part = match self.items[key as usize].stored {
-            Some((part, _)) if policy.probation => part,
-            Some(_) => Part::Main,
-            None => {
-                let has_ghost = self
-                    .ghosts
-                    .contains(scattered(key), policy.long_ghost_window);
-                policy.part_of_new(|| has_ghost)
-            }
-        };
         let item = &mut self.items[key as usize];
-        match item.stored.take() {
-            Some((before, _)) => {
+        let part = match item.part {
+            Some(part) if policy.probation => part,
+            Some(_) => Part::Main,
+            None => policy.part_of_new(|| {
+                self.ghosts
+                    .contains(scattered(key), policy.long_ghost_window)
+            }),
+        };
+        match item.part.take() {
+            Some(before) => {
                 self.counts[before as usize] -= 1;
                 item.frequency = (item.frequency + 1).min(FREQUENCY_MAX);
             }
@@ -203,7 +203,7 @@ impl Segments {
     fn append(&mut self, key: u32, part: Part, now_s: u32) {
         let item = &mut self.items[key as usize];
         item.writes += 1;
-        item.stored = Some((part, item.writes));
+        item.part = Some(part);
         let segments = &mut self.parts[part as usize];
         let is_open =
             |segment: &Segment| (segment.items.len() as u64) < self.shape.items_per_segment;
@@ -219,7 +219,7 @@ impl Segments {
         self.counts[part as usize] += 1;
     }
 
-    /// Evacuates the segment that is the next to go.
+    /// Evacuates the segment that the policy selects.
     fn evict(&mut self, now_s: u32) {
         let policy = &POLICIES[self.policy];
         let [small, main] = self.counts;
@@ -238,12 +238,12 @@ impl Segments {
         };
         for (key, write) in segment.items {
             let item = &mut self.items[key as usize];
-            if item.stored != Some((part, write)) {
+            if item.part.is_none() || item.writes != write {
                 continue;
             }
-            item.stored = None;
+            item.part = None;
             self.counts[part as usize] -= 1;
-            let requested_s = item.requested_s.saturating_sub(1);
+            let requested_s = item.requested_s;
             let is_late = || lifetime.requested_after_first_quarter(requested_s);
             match policy.decide(part, item.frequency, is_late) {
                 EvictionDecision::Keep { part, frequency } => {
@@ -259,9 +259,14 @@ impl Segments {
         self.ghosts.fit(self.len());
     }
 
+    /// The second of the present request as a [`Policy`], from 1.
+    fn now_s(&self) -> u32 {
+        1 + self.requests / SECOND
+    }
+
     /// Deletes an item.
     fn delete(&mut self, key: u32, now_s: u32) {
-        if let Some((part, _)) = self.items[key as usize].stored.take() {
+        if let Some(part) = self.items[key as usize].part.take() {
             self.counts[part as usize] -= 1;
         }
         self.sample(key, SampledAccess::Deleted, now_s);
@@ -309,16 +314,16 @@ impl Cache for Segments {
 impl Policy for Segments {
     fn lookup(&mut self, record: u32) -> bool {
         self.requests += 1;
-        self.read(record, 1 + self.requests / SECOND)
+        self.read(record, self.now_s())
     }
 
     fn insert(&mut self, record: u32, _bytes: u32) {
-        self.store(record, 1 + self.requests / SECOND);
+        self.store(record, self.now_s());
     }
 
     fn write(&mut self, record: u32, _bytes: u32) {
         self.requests += 1;
-        self.store(record, 1 + self.requests / SECOND);
+        self.store(record, self.now_s());
     }
 
     fn used(&self) -> u64 {
