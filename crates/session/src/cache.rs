@@ -35,12 +35,10 @@ pub struct CacheService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
-    /// Which bursts workers measure for `stats latency` ([`CounterRegistry::latencies`]). A *burst*
-    /// is the set of connections that a worker answers after one wake-up. Each measured burst costs
-    /// one more reading of the clock and 11 to 22 loads.
+    /// Which bursts workers measure for `stats latency` ([`CounterRegistry::latencies`]). Each
+    /// measured burst costs one more reading of the clock and 11 to 22 loads.
     pub latency: LatencyRecording,
-    /// The threads that read from the *tier* (the files below the store, which keep evicted items).
-    /// `None`: there is no tier.
+    /// The threads that read from the tier. `None`: there is no tier.
     pub tier: Option<Arc<Readers>>,
     /// The protocols that connections may use, and whether they need a password.
     pub access: Access,
@@ -159,9 +157,8 @@ impl service::Worker for CacheWorker {
     ) -> Progress {
         let control = &*self.service.control;
         let mut context = RequestContext::new(self.now, &mut self.store, &self.counters, control);
-        // A session issues a *ticket* for a result that another thread will deliver. With a tier,
-        // the tickets are part of the access to the tier. Without one, sessions still need tickets,
-        // for example to wait for log lines.
+        // With a tier, the tickets are part of the access to the tier. Without one, sessions still
+        // need tickets, for example to wait for log lines.
         match self.service.tier.as_deref() {
             Some(readers) => context.tier = Some(TierAccess::new(readers, tickets)),
             None => context.tickets = Some(tickets),

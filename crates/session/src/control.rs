@@ -110,8 +110,8 @@ pub trait ServerControl: Sync {
         false
     }
 
-    /// Adds a client that receives the log lines of these streams (kinds of events). `descriptor`
-    /// is the file descriptor of the client's connection.
+    /// Adds a client that receives the log lines of these streams. `descriptor` is the file
+    /// descriptor of the client's connection.
     ///
     /// # Errors
     /// Why the client was not added.

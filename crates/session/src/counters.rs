@@ -1,8 +1,7 @@
 //! Counters of a worker. Only the worker that owns them increments them, so no increment needs an
 //! atomic read-modify-write. Any thread may read the counters. Any thread may also change what the
 //! worker observes of its requests beyond these counters: accesses by key prefix (`stats detail`),
-//! and log lines. Log lines are divided into *streams* (kinds of events), and a stream is watched
-//! while a client receives its lines (`watch`).
+//! and log lines of the streams that are watched.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 

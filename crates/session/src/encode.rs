@@ -67,8 +67,7 @@ pub(crate) trait Encode {
     fn prefixes(&self, sums: &PrefixSums, out: &mut Vec<u8>);
 }
 
-/// An item that an encoder writes. It comes from the store or from a memory pool (a server can keep
-/// its items there, in the memory of another host, instead of in a store).
+/// An item that an encoder writes. It comes from the store or from a memory pool.
 pub(crate) trait EncodedItem {
     /// A pin of the item's value.
     type Pin: Pin;

@@ -1,6 +1,5 @@
 //! The event log: lines of text about events (reads, stores, evictions and others), for the command
-//! `watch`. A *stream* is one kind of event. A *watcher* is a client that has sent `watch`, and
-//! that receives the lines of the streams it named.
+//! `watch`.
 //!
 //! ```text
 //! worker ── line ──▶ LogBuffer (one for each worker) ──▶ collector thread ──▶ Watcher ──▶ session
@@ -187,10 +186,8 @@ struct Inbox {
     text: String,
     /// Number of lines that were skipped since the last line in `text`.
     skipped: u64,
-    /// Present while the session waits for a line. Completing a ticket delivers a result to the
-    /// session and wakes its connection. Some tickets deliver an item from the tier (the files
-    /// below the store, which keep evicted items), so all tickets have the result type
-    /// [`TierRead`]. The result of this ticket is `None`.
+    /// Present while the session waits for a line. All tickets have the result type [`TierRead`],
+    /// because some deliver an item from the tier. The result of this ticket is `None`.
     ticket: Option<Ticket<TierRead>>,
     /// The client has closed its side of the connection.
     is_closed: bool,

@@ -2,11 +2,10 @@
 //! folder `execute/` execute the operations of one kind. No code here depends on a protocol: the
 //! encoder of the request ([`Encode`]) writes each reply in the format of the client's protocol.
 //!
-//! A request may have to wait for memory, or for an item that is only in the *tier* (the files
-//! below the store, which keep evicted items). It then has no effect, and is executed again later.
-//! Several functions of the folder return false in this case, and true if the request was executed.
-//! For the session, [`Step::NeedsMemory`] stands for both reasons to wait. A *step* is the effect
-//! of one request on its session.
+//! A request may have to wait for memory, or for an item that is only in the tier. It then has no
+//! effect, and is executed again later. Several functions of the folder return false in this case,
+//! and true if the request was executed. For the session, [`Step::NeedsMemory`] stands for both
+//! reasons to wait. A *step* is the effect of one request on its session.
 
 mod change;
 mod chosen_rows;
@@ -171,10 +170,10 @@ fn server_command(
     is_open
 }
 
-/// Begins a command whose reply takes several turns (calls of the session): a list of items, sizes
-/// or connections, or the log lines of `watch`. If such a command is refused, replies with the
-/// reason. Returns `None` and does nothing for all other commands, and for a few refused lists:
-/// [`server::execute`] replies to these.
+/// Begins a command whose reply takes several turns: a list of items, sizes or connections, or the
+/// log lines of `watch`. If such a command is refused, replies with the reason. Returns `None` and
+/// does nothing for all other commands, and for a few refused lists: [`server::execute`] replies to
+/// these.
 #[cold]
 fn begin_long_reply(
     encoder: &impl Encode,

@@ -1,10 +1,10 @@
 //! Lists of all items, and the removal of expired ones, in steps.
 //!
 //! A session that lists items is in a state of its own ([`State::Walk`](crate::session::State)). In
-//! each turn (one call of the session) it visits a bounded number of items. The next turn comes
-//! after the turns of other connections, and after the client has received the output. So a list
-//! delays other connections only by the length of a turn. It needs no memory beyond an output
-//! buffer, however slowly the client receives.
+//! each turn it visits a bounded number of items. The next turn comes after the turns of other
+//! connections, and after the client has received the output. So a list delays other connections
+//! only by the length of a turn. It needs no memory beyond an output buffer, however slowly the
+//! client receives.
 
 use protocol::reply;
 use protocol::{Classes, Crawler, DumpForm, PrefixAction, PrefixCommand};
@@ -182,9 +182,8 @@ impl ItemWalk {
 /// the session needs to continue.
 fn pause(task: &mut PrefixTask, context: &mut RequestContext<'_>) -> Next {
     let Some(ticket) = context.issue_ticket() else {
-        // A *ticket* stands for a result that a session waits for. Here it would stand for the end
-        // of the pause. But the worker has a limited number of tickets, and all are in use. So the
-        // session tries again in its next turn.
+        // The worker has a limited number of tickets, and all are in use. The session tries again
+        // in its next turn.
         return Next::Yield;
     };
     task.pause();

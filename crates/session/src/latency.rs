@@ -1,12 +1,11 @@
 //! How long requests are in the server, by class of command.
 //!
-//! A *burst* is the set of connections that a worker answers after one wake-up. Time is measured
-//! per burst, and every request of a burst is recorded with the time of the burst. This time begins
-//! with the wake-up of the worker (or of the connection's thread or fibre) and ends when all
-//! replies have been written to the output. In the runtime `events`, the time also contains the
-//! system calls that send the replies; the other runtimes send the replies afterwards. For a
-//! request that was answered early in a large burst, the recorded time is an upper bound. The time
-//! during which a request waited in the kernel before the wake-up is not recorded.
+//! Time is measured per burst, and every request of a burst is recorded with the time of the burst.
+//! This time begins with the wake-up of the worker (or of the connection's thread or fibre) and
+//! ends when all replies have been written to the output. In the runtime `events`, the time also
+//! contains the system calls that send the replies; the other runtimes send the replies afterwards.
+//! For a request that was answered early in a large burst, the recorded time is an upper bound. The
+//! time during which a request waited in the kernel before the wake-up is not recorded.
 //!
 //! Recording costs nothing per request. After a recorded burst, [`LatencyRecorder`] subtracts the
 //! values that the worker's [`Counters`] had before it from their present values. The differences

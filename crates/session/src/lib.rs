@@ -3,8 +3,8 @@
 //!
 //! A session owns no socket and reads no clock. Its caller (a runtime or a test) receives the input
 //! and sends the output. One pass through the steps below is a *turn* of the session. A *burst* is
-//! the set of connections whose input has arrived when a worker wakes up. A runtime prepares all
-//! sessions of a burst before it answers the first:
+//! the set of connections that a worker answers after one wake-up. A runtime prepares all sessions
+//! of a burst before it answers the first:
 //!
 //! ```text
 //! runtime                                session                          store
@@ -37,6 +37,15 @@
 //! `protocols.rs` lists all protocols, and says how to add one. If a login is required, `login.rs`
 //! decodes the input of a client until it has logged in. If the items are in a memory pool,
 //! `pooled.rs` takes the place of `execute/`; the decoders and encoders are the same.
+//!
+//! Further terms of this crate:
+//! - *tier*: the files below the store, which keep evicted items.
+//! - *memory pool*: the memory of another host, in which a server can keep its items instead of in
+//!   a store.
+//! - *ticket*: stands for a result that a session waits for. Another thread completes the ticket,
+//!   which gives the session a turn.
+//! - *stream*: the log lines about one kind of event. Its *watchers* are the clients that have sent
+//!   `watch` with its name, and that receive these lines.
 //!
 //! Invariants:
 //! - The output does not depend on how the input is split into pieces.

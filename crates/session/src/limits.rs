@@ -1,13 +1,11 @@
-//! All bounds of this crate. In a *turn*, a session decodes requests, executes them and writes the
-//! replies, without waiting.
+//! All bounds of this crate.
 
 /// Maximum length of a value that is copied into the output, in bytes. A longer value is pinned and
 /// sent from the store's memory.
 pub const COPY_MAX: usize = 16 * 1024;
 /// Maximum number of keys of one `get` that are answered in one turn.
 pub const KEYS_PER_TURN: usize = 256;
-/// Maximum number of items that a session reads at a time from the tier (the files below the store,
-/// which keep evicted items).
+/// Maximum number of items that a session reads from the tier at a time.
 pub const FETCHES_MAX: usize = PREFETCH_KEYS;
 /// Maximum number of times that a request waits for the tier. It waits again if its item is evicted
 /// from memory again before the request is executed.

@@ -1,5 +1,4 @@
-//! The time of a burst, and the clock that computes it from a runtime's monotonic time. A *burst*
-//! is the set of connections that a worker answers after one wake-up.
+//! The time of a burst, and the clock that computes it from a runtime's monotonic time.
 
 mod adjustment;
 

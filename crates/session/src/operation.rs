@@ -23,7 +23,7 @@ pub(crate) enum Operation<'a> {
     /// Returns the item.
     Read(ReadOptions),
     /// Returns the items of at least two keys. If the output has no space for all of them, the
-    /// session returns the rest in later turns (calls by the runtime).
+    /// session returns the rest in later turns.
     ReadMany {
         /// The keys.
         keys: Keys<'a>,

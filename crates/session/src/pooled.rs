@@ -1,9 +1,9 @@
-//! The cache whose items are in a memory pool ([`pool`]: the memory of another host), as a
-//! [`Service`]. It has no store. Several servers may serve one pool.
+//! The cache whose items are in a memory pool ([`pool`]), as a [`Service`]. It has no store.
+//! Several servers may serve one pool.
 //!
 //! Requests are decoded, and replies encoded, as for the cache with a store. Between decoding and
-//! encoding, the session issues a ticket, with which the result comes back. A client of the pool
-//! performs the operation on its own thread:
+//! encoding, the session issues a ticket. A client of the pool performs the operation on its own
+//! thread:
 //!
 //! ```text
 //! prepare ── decode ─▶ Prepared ─▶ plan.rs ── Action, ticket ──▶ pool::ClientThread

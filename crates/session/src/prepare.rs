@@ -1,5 +1,5 @@
-//! The first half of a turn (one call of the session by a runtime), which prepares requests:
-//! decodes them, hashes their keys, and prefetches the memory that their execution will visit.
+//! The first half of a turn, which prepares requests: decodes them, hashes their keys, and
+//! prefetches the memory that their execution will visit.
 
 use store::{KeyHash, Worker};
 
@@ -24,9 +24,8 @@ pub struct Prepared<'a> {
     len: u32,
 }
 
-// A burst (the connections that a worker answers after one wake-up) may have thousands of requests.
-// `prepare`, `prefetch` and `answer` each pass over all of them, so the requests should stay in the
-// processor's cache between these passes.
+// A burst may have thousands of requests. `prepare`, `prefetch` and `answer` each pass over all of
+// them, so the requests should stay in the processor's cache between these passes.
 const _: () = assert!(size_of::<Prepared<'_>>() <= 136);
 
 impl<'a> Prepared<'a> {

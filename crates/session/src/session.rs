@@ -109,7 +109,7 @@ pub type Output = service::Output<ValuePin>;
 /// The time, the store handle, the counters and the process control that a session uses to execute
 /// requests.
 pub struct RequestContext<'a> {
-    /// The time of the burst (the connections that a worker answers after one wake-up).
+    /// The time of the burst.
     pub now: Now,
     /// The thread's handle to the store.
     pub worker: &'a mut Worker,
@@ -117,7 +117,7 @@ pub struct RequestContext<'a> {
     pub counters: &'a Counters,
     /// Process-wide statistics and settings.
     pub control: &'a dyn ServerControl,
-    /// The tier (the files below the store, which keep evicted items). `None`: there is no tier.
+    /// The tier. `None`: there is none.
     pub tier: Option<TierAccess<'a>>,
     /// Issues tickets for the session's connection, if there is no tier; with a tier, `tier` issues
     /// them. If neither is there, the session cannot receive log lines.

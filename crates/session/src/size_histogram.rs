@@ -34,9 +34,8 @@ impl SizeHistogram {
         }
     }
 
-    /// Visits as many items as a turn (one call of the session) allows. When all items have been
-    /// visited, writes as many counts as a turn allows. Returns what the session needs to continue,
-    /// or `None` at the end.
+    /// Visits as many items as a turn allows. When all items have been visited, writes as many
+    /// counts as a turn allows. Returns what the session needs to continue, or `None` at the end.
     pub(crate) fn resume(
         &mut self,
         context: &mut RequestContext<'_>,

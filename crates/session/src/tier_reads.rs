@@ -1,5 +1,4 @@
-//! Reads of items that are only in the *tier* (the files below the store, which keep evicted
-//! items).
+//! Reads of items that are only in the tier.
 //!
 //! The session does not execute a request whose item is only in the tier. It reads the item first:
 //!

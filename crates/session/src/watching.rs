@@ -1,5 +1,4 @@
-//! The watchers of a cache, and the delivery of log lines to them. A *watcher* is a client that
-//! receives the log lines of some streams (kinds of events).
+//! The watchers of a cache, and the delivery of log lines to them.
 
 use std::sync::Arc;
 

@@ -165,8 +165,7 @@ impl BinaryEncoder {
         reply::error(out, self.head, status);
     }
 
-    /// Writes an error of a memory pool (a server can keep its items there, in the memory of
-    /// another host, instead of in a store). `line` is the error line of the text protocol.
+    /// Writes an error of a memory pool. `line` is the error line of the text protocol.
     fn pool_error(&self, line: &[u8], out: &mut Vec<u8>) {
         if line == protocol::reply::NO_MEMORY {
             let text = reply::NO_MEMORY_TO_STORE;

@@ -1,9 +1,9 @@
 //! Commands that change an item and do not contain a value: deletion, mark (`md` with the flag `I`
 //! or `x`), arithmetic and touch.
 //!
-//! An item may be only in the *tier* (the files below the store, which keep evicted items). For a
-//! command that needs this item, `must_fetch` returns true. The command then has no effect: the
-//! session reads the item from the tier, and executes the command again.
+//! An item may be only in the tier. For a command that needs this item, `must_fetch` returns true.
+//! The command then has no effect: the session reads the item from the tier, and executes the
+//! command again.
 
 use store::{
     Arithmetic, ArithmeticOutcome, CounterValue, Deleted, Direction, ItemMark, KeyHash,

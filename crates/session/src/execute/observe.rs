@@ -3,9 +3,9 @@
 //! ([`Counters::is_observed`](crate::counters::Counters::is_observed)). Each function then tests
 //! which of the two is on.
 //!
-//! Each log line belongs to a stream (a kind of event), and is written only while a client watches
-//! this stream. The names of the fields are memcached's: `clsid` is the number of the size class,
-//! `cfd` the file descriptor of the connection, and `size` the length of the value.
+//! A log line is written only while its stream is watched. The names of the fields are memcached's:
+//! `clsid` is the number of the size class, `cfd` the file descriptor of the connection, and `size`
+//! the length of the value.
 
 use std::fmt::Write as _;
 
@@ -103,8 +103,7 @@ pub(super) fn store(
 }
 
 /// Logs a deletion that found an item. `command` is the name of the protocol's delete command.
-/// `size` is `None` if the item was only in the tier (the files below the store, which keep evicted
-/// items).
+/// `size` is `None` if the item was only in the tier.
 #[cold]
 pub(super) fn delete(
     key: &[u8],

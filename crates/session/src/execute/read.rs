@@ -1,5 +1,5 @@
-//! Reads of one key. An item may be only in the *tier* (the files below the store, which keep
-//! evicted items). The read then waits until the item has been read from there.
+//! Reads of one key. An item may be only in the tier. The read then waits until the item has been
+//! read from there.
 //!
 //! A read may *claim* an item that is stale, that expires soon, or that the read has created. The
 //! reply then tells this client that it has won and should recompute the value. The replies to

@@ -1,6 +1,6 @@
-//! Reads of several keys, possibly of thousands. A turn (one call of the session) answers a bounded
-//! number of keys. It ends earlier if the output is full, or if a key has to wait for memory or for
-//! the tier (the files below the store, which keep evicted items). A later turn continues.
+//! Reads of several keys, possibly of thousands. A turn answers a bounded number of keys. It ends
+//! earlier if the output is full, or if a key has to wait for memory or for the tier. A later turn
+//! continues.
 
 use protocol::Keys;
 use service::Next;

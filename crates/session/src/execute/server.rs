@@ -23,8 +23,7 @@ const VERSION: &[u8] = b"1.6.45";
 /// What [`execute`] needs in addition to the command: the time, and the interface of the server
 /// process.
 pub(crate) struct ServerContext<'a> {
-    /// The time of the burst (the connections that a worker answers after one wake-up). The command
-    /// `debugtime` changes it.
+    /// The time of the burst. The command `debugtime` changes it.
     pub(crate) now: Now,
     /// Process-wide statistics and settings.
     pub(crate) control: &'a dyn ServerControl,

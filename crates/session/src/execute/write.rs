@@ -91,8 +91,7 @@ pub(super) fn store<E: Encode>(
 }
 
 /// Publishes a value that arrived in parts, and replies. If the publication has to wait for memory,
-/// or for the key's present item from the tier (the files below the store), returns the upload. A
-/// later turn then tries again.
+/// or for the key's present item from the tier, returns the upload. A later turn then tries again.
 pub(crate) fn publish_upload(
     pending: PendingUpload,
     context: &mut RequestContext<'_>,

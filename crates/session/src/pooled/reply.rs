@@ -121,7 +121,7 @@ pub(super) struct Reply {
     pub(super) progress: Progress,
 }
 
-/// The parts of a turn (one call of the session) that are needed to write a reply.
+/// The parts of a turn that are needed to write a reply.
 pub(super) struct Writing<'a> {
     pub(super) now: Now,
     pub(super) counters: &'a Counters,
