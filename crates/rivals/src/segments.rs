@@ -16,14 +16,13 @@ use store::eviction::{
     EvictionDecision, Ghosts, Lifetime, MeanLifetime, Miniatures, Observation, POLICIES, Part,
     SampleContext, SampleLimiter, SampledAccess, Traits, leaves_ghost, next_part,
 };
+use store::limits::FREQUENCY_MAX;
 use store::{Expiry, Store};
 
 use crate::policy::{Policy, scattered};
 use crate::replay::Cache;
 use crate::trace::{Operation, Request};
 
-/// The value at which the store's frequency counters saturate.
-const FREQUENCY_MAX: u8 = 3;
 /// Requests in a second, where requests have no times.
 const SECOND: u32 = 100_000;
 /// Bytes of an item in the miniatures, which do not simulate an item that is a large part of the

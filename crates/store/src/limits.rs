@@ -164,6 +164,8 @@ pub(crate) const KICK_BUCKETS: usize = 48;
 pub(crate) const LONG_SEARCH_BUCKETS: usize = 8 * KICK_BUCKETS;
 /// Number of entries of a bucket of the index.
 pub const BUCKET_ENTRIES: usize = 8;
+/// The value at which the frequency counter of an item saturates. The counter has two bits.
+pub const FREQUENCY_MAX: u8 = 3;
 /// Number of buckets that a split or a merge visits.
 pub(crate) const RESIZE_BUCKETS: usize = 2;
 /// Number of holes in a batch. The holes of a batch share one epoch stamp.

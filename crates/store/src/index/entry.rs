@@ -20,12 +20,11 @@
 
 use super::addressing::TAG_BITS;
 use crate::heap::Location;
+use crate::limits::FREQUENCY_MAX;
 
 const LOCATION_MASK: u64 = Location::MAX;
 const FREQUENCY_SHIFT: u32 = Location::BITS;
-const FREQUENCY_MASK: u64 = 0b11 << FREQUENCY_SHIFT;
-/// The value at which the counter saturates.
-const FREQUENCY_MAX: u8 = 3;
+const FREQUENCY_MASK: u64 = (FREQUENCY_MAX as u64) << FREQUENCY_SHIFT;
 const RESTORED: u64 = 1 << (FREQUENCY_SHIFT + 2);
 /// Number of bits below the role. Role and tag are the highest bits of a word.
 pub(super) const ROLE_SHIFT: u32 = 43;

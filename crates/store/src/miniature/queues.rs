@@ -6,12 +6,10 @@ use super::directory::{Directory, NONE, Slot, Traits};
 use crate::eviction_policy::{
     EvictionDecision, POLICIES, POLICY_COUNT, Part, leaves_ghost, next_part,
 };
-use crate::limits::MINIATURE_STEPS;
+use crate::limits::{FREQUENCY_MAX, MINIATURE_STEPS};
 
 /// Bytes per slot in the arrays of [`Queues`]: `newer`, `older`, `state`.
 pub(super) const SLOT_BYTES: u64 = POLICY_COUNT as u64 * (2 + 2 + 1);
-/// The value at which the frequency counter of an item saturates, as in the index.
-const FREQUENCY_MAX: u8 = 3;
 
 /// The queue that a slot is in, in one miniature cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
