@@ -15,14 +15,7 @@ const NOW_S: u32 = 1;
 
 const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
 
-const INCREMENT: Arithmetic = Arithmetic {
-    delta: 1,
-    direction: Direction::Up,
-    compare: None,
-    explicit_cas: None,
-    touch: None,
-    vivify: None,
-};
+const INCREMENT: Arithmetic = Arithmetic::plain(Direction::Up, 1);
 
 /// Creates a worker of a new store with this much memory.
 fn worker(memory_bytes: u64) -> Worker {

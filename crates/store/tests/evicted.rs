@@ -1,6 +1,6 @@
 //! Records of evicted items are bounded, and no eviction goes uncounted.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used)]
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use store::{Config, Expiry, Mode, Store, Write};
 

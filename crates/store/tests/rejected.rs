@@ -7,14 +7,7 @@ use store::{
     Write,
 };
 
-const INCREMENT: Arithmetic = Arithmetic {
-    delta: 1,
-    direction: Direction::Up,
-    compare: None,
-    explicit_cas: None,
-    touch: None,
-    vivify: None,
-};
+const INCREMENT: Arithmetic = Arithmetic::plain(Direction::Up, 1);
 
 /// Stores an item at second 1. Returns its CAS.
 fn set(worker: &mut Worker, key: &[u8], value: &[u8]) -> u64 {

@@ -79,14 +79,7 @@ const LATER_S: u32 = 1000;
 type Execute = fn(&mut Worker, &[u8], KeyHash) -> bool;
 
 fn increment(worker: &mut Worker, key: &[u8], hash: KeyHash) -> bool {
-    let arithmetic = Arithmetic {
-        delta: 1,
-        direction: Direction::Up,
-        compare: None,
-        explicit_cas: None,
-        touch: None,
-        vivify: None,
-    };
+    let arithmetic = Arithmetic::plain(Direction::Up, 1);
     let outcome = worker.arith(key, hash, &arithmetic, 1);
     matches!(outcome, ArithmeticOutcome::Done(_))
 }

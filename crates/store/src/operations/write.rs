@@ -77,6 +77,22 @@ pub struct Arithmetic {
     pub vivify: Option<Vivify>,
 }
 
+impl Arithmetic {
+    /// Arithmetic with this direction and amount. No condition on the CAS, no explicit CAS, no
+    /// change of the expiry, and no counter is created.
+    #[must_use]
+    pub const fn plain(direction: Direction, delta: u64) -> Self {
+        Self {
+            delta,
+            direction,
+            compare: None,
+            explicit_cas: None,
+            touch: None,
+            vivify: None,
+        }
+    }
+}
+
 /// The result of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArithmeticOutcome {
