@@ -1,7 +1,7 @@
-//! The store's eviction without the store: segments of items of one length. The store's own policies,
-//! ghosts and miniatures (`store::eviction`) decide about the items. There are no blocks, no index
-//! and no threads, so a policy is tried on a trace in seconds. `store-hits` prints how far the hit
-//! ratio of this simulation is from that of the store.
+//! The store's eviction without the store: segments of items of one length. The store's own
+//! policies, ghosts and miniatures (`store::eviction`) decide about the items. There are no blocks,
+//! no index and no threads, so a policy is tried on a trace in seconds. `store-hits` prints how far
+//! the hit ratio of this simulation is from that of the store.
 //!
 //! *What it leaves out.* Segments kept free, pieces of large values, dead bytes and compaction,
 //! copies refused for want of memory. An item takes the same memory wherever it is.
