@@ -14,7 +14,6 @@
 //! guarded by another worker waits briefly, and then defers its request.
 
 use crate::expiry::Expiry;
-use crate::heap::Location;
 use crate::heap::block::Access;
 use crate::index::Entry;
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
@@ -37,14 +36,13 @@ static SPACES: [u8; 4096] = [b' '; 4096];
 /// The value and the metadata of an item at one moment. The pin keeps the memory of the value from
 /// being reused.
 pub(crate) struct Snapshot {
-    location: Location,
+    /// The entry of the item as it was found.
+    entry: Entry,
     pin: Pin,
     pub(crate) value_len: usize,
     pub(crate) flags: u32,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
-    /// The entry of the item as it was found.
-    entry: Entry,
     /// Whether the item was restored from the tier and had not been requested before.
     is_restored: bool,
 }
@@ -236,7 +234,8 @@ impl Worker {
             };
             // Record the access first. Otherwise the allocation of memory for the new value might
             // evict the item itself.
-            self.record_access(hash, found.entry, self.block(found.location), false, now_s);
+            let block = self.block(found.entry.location());
+            self.record_access(hash, found.entry, block, false, now_s);
             let upload = match self.build_value(key, hash, &found, &new_value, change, now_s) {
                 Ok(upload) => upload,
                 Err(rejected) => return Rewritten::from_rejection(rejected),
@@ -290,7 +289,6 @@ impl Worker {
             return None;
         }
         Some(Snapshot {
-            location,
             entry,
             pin: Pin::take_unbounded(&self.store, location, block),
             value_len: block.value_len(),
@@ -372,12 +370,13 @@ impl Worker {
         if writer.is_rewriting() && guard.is_none() {
             return None;
         }
+        let location = found.entry.location();
         let current = CurrentItem {
-            found: writer.find(|entry| entry.location() == found.location)?,
-            block_ref: self.block_ref(found.location),
+            found: writer.find(|entry| entry.location() == location)?,
+            block_ref: self.block_ref(location),
         };
         let old = current.block_ref.block;
-        let is_expired = self.miss_reason(found.location, old, now_s).is_some();
+        let is_expired = self.miss_reason(location, old, now_s).is_some();
         if is_expired || self.is_flushed(built.segment, now_s) {
             return None;
         }
