@@ -1,17 +1,18 @@
 //! A server whose items are in a memory pool, as a peer of transcripts.
 //!
-//! A pool cannot be flushed. Before each case, the peer deletes the keys that earlier cases have
-//! named.
+//! A pool cannot be flushed. Before each case, the peer ends the requests of earlier cases and
+//! deletes the keys that they have named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use protocol::binary::reply::Reply;
-use protocol::binary::{self, Head, Header, Opcode, REQUEST_MAGIC, Request};
+use protocol::binary::{Header, Opcode, REQUEST_MAGIC, Status};
 use protocol::limits::{BINARY_HEADER_LEN, KEY_MAX};
 
+use crate::binary_frame::binary_frame;
 use crate::client::Client;
 use crate::peer::{Address, ClientId, Peer, Received, SocketPeer};
 
@@ -20,6 +21,12 @@ const WITH_KEYS: &[&str] = &[
     "get", "gets", "gat", "gats", "set", "add", "replace", "append", "prepend", "cas", "delete",
     "incr", "decr", "touch", "mg", "ms", "md", "ma", "me",
 ];
+
+/// How long the pool may take to execute the requests of a case, and to delete the keys.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+const GET: Opcode = Opcode(0x00);
+const DELETE: Opcode = Opcode(0x04);
 
 /// A running server whose items are in a pool.
 #[derive(Debug)]
@@ -30,8 +37,17 @@ pub struct PoolPeer {
     keys: BTreeSet<String>,
     /// The keys of frames of the binary protocol.
     binary_keys: BTreeSet<Vec<u8>>,
-    /// The beginning of the line or frame that each client has not sent completely, by client.
-    lines: BTreeMap<usize, Vec<u8>>,
+    /// What each client that has sent bytes has sent, by client.
+    sent: BTreeMap<usize, Sent>,
+}
+
+/// What a client has sent.
+#[derive(Debug)]
+struct Sent {
+    /// Whether it speaks the binary protocol, which its first byte decides.
+    is_binary: bool,
+    /// The beginning of the line or frame that it has not sent completely.
+    begun: Vec<u8>,
 }
 
 impl PoolPeer {
@@ -45,15 +61,37 @@ impl PoolPeer {
             address,
             keys: BTreeSet::new(),
             binary_keys: BTreeSet::new(),
-            lines: BTreeMap::new(),
+            sent: BTreeMap::new(),
         })
+    }
+
+    /// Ends a connection behind its requests. The server executes `quit` after all of them, also
+    /// those without a reply. Closing the connection here would not wait for them.
+    fn end(&mut self, client: ClientId, is_binary: bool) -> Result<()> {
+        let quit = match is_binary {
+            true => binary_frame(Opcode::QUIT.0, &[], b"", b""),
+            // Behind a line that may be incomplete.
+            false => b"\r\nquit\r\n".to_vec(),
+        };
+        self.peer.send(client, &quit)?;
+        loop {
+            match self.peer.receive(client)? {
+                Received::Bytes(_) => {}
+                Received::End => return Ok(()),
+                Received::Nothing => bail!("the server does not execute the requests of a case"),
+            }
+        }
     }
 
     /// Remembers the keys that a client's requests may name. Words of values are harmless.
     fn remember(&mut self, client: ClientId, bytes: &[u8]) {
-        let begun = self.lines.entry(client.0).or_default();
+        let sent = self.sent.entry(client.0).or_insert_with(|| Sent {
+            is_binary: bytes.first() == Some(&REQUEST_MAGIC),
+            begun: Vec::new(),
+        });
+        let begun = &mut sent.begun;
         begun.extend_from_slice(bytes);
-        if begun.first() == Some(&REQUEST_MAGIC) {
+        if sent.is_binary {
             return remember_frames(begun, &mut self.binary_keys);
         }
         let Some(end) = begun.iter().rposition(|&byte| byte == b'\n') else {
@@ -100,28 +138,47 @@ fn remember_frames(begun: &mut Vec<u8>, keys: &mut BTreeSet<Vec<u8>>) {
     }
 }
 
-/// Deletes items by frames, and waits for the replies.
-fn delete(keys: &BTreeSet<Vec<u8>>, address: &Address) -> Result<()> {
-    let mut frames = Vec::new();
-    let head = |opcode| Head { opcode, opaque: 0 };
-    let delete = Opcode(0x04);
+/// Deletes items by lines. Returns whether no key has an item any more.
+fn delete(keys: &BTreeSet<String>, address: &Address) -> Result<bool> {
+    let mut client = Client::connect(address)?;
+    let mut is_all = true;
     for key in keys {
-        binary::write(&mut frames, head(delete), 0, &Request::Delete { key });
+        client.request(&format!("md {key}"))?;
+        let reply = client.request(&format!("mg {key}"))?;
+        // Words that are not keys are rejected.
+        is_all &= reply == "EN" || reply.starts_with("CLIENT_ERROR ");
     }
-    binary::write(&mut frames, head(Opcode::NOOP), 0, &Request::Noop);
-    let mut socket = address.connect(Duration::from_secs(10))?;
+    Ok(is_all)
+}
+
+/// Deletes items by frames. Returns whether no key has an item any more.
+fn delete_by_frames(keys: &BTreeSet<Vec<u8>>, address: &Address) -> Result<bool> {
+    let mut frames = Vec::new();
+    for key in keys {
+        frames.extend(binary_frame(DELETE.0, &[], key, b""));
+        frames.extend(binary_frame(GET.0, &[], key, b""));
+    }
+    frames.extend(binary_frame(Opcode::NOOP.0, &[], b"", b""));
+    let mut socket = address.connect(TIMEOUT)?;
     socket.write_all(&frames)?;
     let (mut replies, mut buffer) = (Vec::new(), [0; 4096]);
+    let mut is_all = true;
     loop {
         match Reply::read(&replies) {
-            Ok(Some((reply, _))) if reply.header.head.opcode == Opcode::NOOP => return Ok(()),
-            Ok(Some((_, len))) => drop(replies.drain(..len)),
+            Ok(Some((reply, len))) => {
+                match reply.header.head.opcode {
+                    Opcode::NOOP => return Ok(is_all),
+                    GET => is_all &= reply.header.status == Status::NotFound as u16,
+                    _ => {}
+                }
+                replies.drain(..len);
+            }
             Ok(None) => {
                 let len = socket.read(&mut buffer)?;
                 ensure!(len > 0, "the server has closed the connection");
                 replies.extend_from_slice(&buffer[..len]);
             }
-            Err(_) => anyhow::bail!("{} is no reply", replies.escape_ascii()),
+            Err(_) => bail!("{} is no reply", replies.escape_ascii()),
         }
     }
 }
@@ -132,14 +189,19 @@ impl Peer for PoolPeer {
     }
 
     fn reset(&mut self) -> Result<()> {
-        let mut client = Client::connect(&self.address)?;
-        for key in std::mem::take(&mut self.keys) {
-            // Words that are not keys are rejected.
-            client.request(&format!("md {key}"))?;
+        for (client, sent) in std::mem::take(&mut self.sent) {
+            self.end(ClientId(client), sent.is_binary)?;
         }
-        delete(&std::mem::take(&mut self.binary_keys), &self.address)?;
-        self.lines.clear();
         self.peer.disconnect();
+        let deadline = Instant::now() + TIMEOUT;
+        // An operation fails if the pool does not complete it in time. It is then repeated.
+        while !(delete(&self.keys, &self.address)?
+            && delete_by_frames(&self.binary_keys, &self.address)?)
+        {
+            ensure!(Instant::now() < deadline, "keys cannot be deleted");
+        }
+        self.keys.clear();
+        self.binary_keys.clear();
         Ok(())
     }
 

@@ -355,6 +355,22 @@ fn pipelined_requests_are_answered_in_order() {
     assert!(rest.ends_with("END\r\n"), "{rest}");
 }
 
+/// Later cases of a transcript would find the items.
+#[test]
+fn nothing_that_was_sent_before_a_reset_is_stored_after_it() {
+    let pool = Pool::with_slabs("128MiB", "1MiB");
+    let server = pool.server();
+    let mut peer = PoolPeer::new(server.address.clone()).unwrap();
+    for _ in 0..20 {
+        let client = peer.connect().unwrap();
+        let sets = "set a 0 0 1 noreply\r\n1\r\n".repeat(100);
+        peer.send(client, sets.as_bytes()).unwrap();
+        peer.reset().unwrap();
+        let mut after = connect(&server);
+        assert_eq!(after.get("a").unwrap(), None);
+    }
+}
+
 #[test]
 fn a_server_with_a_pool_knows_the_transcripts() {
     let pool = Pool::with_slabs("128MiB", "1MiB");
