@@ -12,6 +12,18 @@ use curtail_tests::process::{
     Server, curtail_path, memcached, memcached_command, runtime, server, wait,
 };
 
+/// The reply to a walk over all items while another one is in progress.
+const BUSY: &str = "BUSY currently processing crawler request";
+
+/// Whether connections have descriptors. If not, prints why the test is skipped.
+fn has_descriptors() -> bool {
+    let has = runtime() != "bypass";
+    if !has {
+        eprintln!("skipped: connections have no descriptors");
+    }
+    has
+}
+
 /// The line with its numbers that differ between servers replaced: time, number, port and
 /// descriptor.
 fn masked(line: &str) -> String {
@@ -135,8 +147,7 @@ fn an_installed_memcached_logs_the_same_lines() {
 
 #[test]
 fn a_watcher_sees_connections_and_evictions() {
-    if runtime() == "bypass" {
-        eprintln!("skipped: connections have no descriptors");
+    if !has_descriptors() {
         return;
     }
     let server = server(&["-m", "8", "-t", "2"]);
@@ -201,8 +212,7 @@ fn a_slow_watcher_skips_lines() {
 
 #[test]
 fn connections_are_listed() {
-    if runtime() == "bypass" {
-        eprintln!("skipped: connections have no descriptors");
+    if !has_descriptors() {
         return;
     }
     let server = server(&["-m", "64"]);
@@ -327,15 +337,9 @@ fn clients_cannot_move_the_clock_of_other_servers() {
 
 /// The value of a row of `stats latency`.
 fn latency(client: &mut Client, name: &str) -> Option<u64> {
-    let (mut line, mut value) = (client.request("stats latency").unwrap(), None);
-    while line != "END" {
-        let (row, number) = line.strip_prefix("STAT ").unwrap().split_once(' ').unwrap();
-        if row == format!("latency:{name}") {
-            value = Some(number.parse().unwrap());
-        }
-        line = client.line().unwrap();
-    }
-    value
+    let rows = client.stats_of("stats latency").unwrap();
+    let row = rows.get(&format!("latency:{name}"));
+    row.map(|number| number.parse().unwrap())
 }
 
 #[test]
@@ -375,6 +379,20 @@ fn percentiles_of_each_command_class_are_shown_and_reset() {
     assert_eq!(latency(&mut client, "burst_interval"), Some(0));
 }
 
+/// Starts a dump, which supersedes the walk that is in progress: moves the clock by a minute
+/// between two steps of the walk.
+fn supersede(client: &mut Client) {
+    loop {
+        assert_eq!(client.request("debugtime 61").unwrap(), "OK");
+        let reply = client.request("lru_crawler mgdump all").unwrap();
+        if reply != BUSY {
+            assert_eq!(reply, "OK");
+            return;
+        }
+        // The walk has made a step meanwhile. A dump makes one when the kernel takes further lines.
+    }
+}
+
 /// The next dump supersedes one that has made no step for a minute.
 #[test]
 fn a_dump_whose_reader_waits_is_superseded_after_a_minute() {
@@ -391,18 +409,9 @@ fn a_dump_whose_reader_waits_is_superseded_after_a_minute() {
     reader.send(b"lru_crawler metadump all\r\n").unwrap();
     assert_eq!(reader.line().unwrap(), "OK");
     // The reader reads no further. Its dump, of 15 MB, does not end.
-    let busy = "BUSY currently processing crawler request";
-    assert_eq!(client.request("lru_crawler mgdump all").unwrap(), busy);
+    assert_eq!(client.request("lru_crawler mgdump all").unwrap(), BUSY);
     let mut lines = 0;
-    loop {
-        assert_eq!(client.request("debugtime 61").unwrap(), "OK");
-        let reply = client.request("lru_crawler mgdump all").unwrap();
-        if reply != busy {
-            assert_eq!(reply, "OK");
-            break;
-        }
-        // The reader's dump has made a step meanwhile: the kernel still took lines.
-    }
+    supersede(&mut client);
     while client.line().unwrap() != "EN" {
         lines += 1;
     }
@@ -422,8 +431,7 @@ fn a_dump_whose_reader_waits_is_superseded_after_a_minute() {
 /// Without a line for it.
 #[test]
 fn a_watcher_that_closes_its_connection_is_noticed() {
-    if runtime() == "bypass" {
-        eprintln!("skipped: connections have no descriptors");
+    if !has_descriptors() {
         return;
     }
     let server = server(&["-m", "64"]);
@@ -500,12 +508,11 @@ fn a_prefix_command_takes_at_least_the_time_that_its_rate_says() {
     walker.send(b"prefix delete a:\r\n").unwrap();
     other.send(b"prefix delete a:\r\n").unwrap();
     // Both requests are with the server long before a walk ends, so one of them is refused at once.
-    let busy = "BUSY currently processing crawler request";
     let replies = [walker.line().unwrap(), other.line().unwrap()];
     let elapsed = started.elapsed();
     let deleted = "STAT items 3000";
     assert!(
-        replies == [deleted, busy] || replies == [busy, deleted],
+        replies == [deleted, BUSY] || replies == [BUSY, deleted],
         "{replies:?}"
     );
     // It begins with the share of a pause, and may exceed its last share by a step.
@@ -526,17 +533,8 @@ fn a_prefix_command_that_is_incomplete_replies_with_its_counts() {
     // Both are executed before a reply is sent. The walk takes 20 minutes, with a step in 0.64 s.
     walker.send(b"mn\r\nprefix count a\r\n").unwrap();
     assert_eq!(walker.line().unwrap(), "MN");
-    let busy = "BUSY currently processing crawler request";
-    assert_eq!(client.request("lru_crawler mgdump all").unwrap(), busy);
-    loop {
-        assert_eq!(client.request("debugtime 61").unwrap(), "OK");
-        let reply = client.request("lru_crawler mgdump all").unwrap();
-        if reply != busy {
-            assert_eq!(reply, "OK");
-            break;
-        }
-        // The walk has made a step in between.
-    }
+    assert_eq!(client.request("lru_crawler mgdump all").unwrap(), BUSY);
+    supersede(&mut client);
     let items = walker.line().unwrap();
     assert!(
         items == "STAT items 0" || items == "STAT items 1",
