@@ -151,7 +151,8 @@ impl Client {
         Ok(Some(value))
     }
 
-    /// Fetches the general statistics (`stats`), by name.
+    /// Fetches the general statistics by name: those of `stats`, and those of `stats curtail` if
+    /// the server has this command.
     ///
     /// # Errors
     /// The reply is not a list of statistics.

@@ -96,7 +96,7 @@ fn the_pages_show_what_stats_shows() {
     assert_eq!(metrics.sample("curtail_items").unwrap(), 1);
     assert_eq!(metrics.sample("curtail_limit_bytes").unwrap(), 64 * MIB);
     assert!(metrics.body.ends_with("# EOF\n"));
-    // Whoever adds a figure to `stats` adds its row to crates/admin/src/pages/rows.rs.
+    // A new statistic needs a row in crates/admin/src/pages/rows.rs.
     let unlisted: Vec<&str> = metrics
         .body
         .lines()

@@ -85,7 +85,7 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// All quantities, in the order in which `stats` prints them.
+    /// All quantities, in the order in which the statistics list them.
     pub const ALL: [Self; 4] = [
         Self::BytesRead,
         Self::BytesWritten,
@@ -93,7 +93,8 @@ impl Traffic {
         Self::MemoryWaits,
     ];
 
-    /// Returns the name of the quantity in `stats`.
+    /// Returns the name of the quantity in the statistics: in `stats` if memcached has it,
+    /// otherwise in `stats curtail`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -32,7 +32,7 @@ pub enum FrameCount {
 }
 
 impl FrameCount {
-    /// All quantities, in the order in which the command `stats` prints them.
+    /// All quantities, in the order in which `stats curtail` prints them.
     pub const ALL: [Self; 8] = [
         Self::Received,
         Self::Sent,
@@ -44,7 +44,7 @@ impl FrameCount {
         Self::Reset,
     ];
 
-    /// Returns the name of the quantity in the reply to `stats`.
+    /// Returns the name of the quantity in `stats curtail`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -555,9 +555,9 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Returns whether the share is exceeded. If it is not, publishes the sum for `stats`. An
-    /// exceeded sum is not published, because connections are closed next; their release publishes
-    /// the reduced sum.
+    /// Returns whether the share is exceeded. If it is not, publishes the sum for the statistics.
+    /// An exceeded sum is not published, because connections are closed next; their release
+    /// publishes the reduced sum.
     fn report_buffered(&self) -> bool {
         let is_exceeded = self.buffered.is_exceeded();
         if !is_exceeded {

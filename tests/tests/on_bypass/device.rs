@@ -194,7 +194,7 @@ fn a_worker_that_panics_resets_its_connections_and_restarts() {
     assert_eq!(running.stop(), Err(Panicked));
 }
 
-/// What the device and the stack count is in `stats`.
+/// What the device and the stack count is in `stats curtail`.
 #[test]
 fn frames_are_counted() {
     if !has_device() {
