@@ -14,14 +14,14 @@
 //! A worker context (the service's state, counters, a list of requests) takes tens of KiB.
 //! Reclaiming memory of the cache takes longer with more contexts, because each context may still
 //! use that memory and has to be checked. So there are only as many contexts as configured workers,
-//! for any number of connections. A task uses a context only for a short time, mainly for a
-//! *burst*: it prepares and answers a bounded number of requests of its connection, without a wait
-//! for the peer.
+//! for any number of connections. A task uses a context only for a short time, mainly for a *turn*:
+//! it prepares and answers a bounded number of requests of its connection, without a wait for the
+//! peer.
 //!
-//! A burst of an event loop answers many connections, and prefetches memory for all of them before
-//! it answers the first. The burst of a task cannot do this. For fibres, the kernel thread that
-//! runs them (their *processor*) prefetches instead: with an io_uring, it has the input of all
-//! fibres that it runs next (`fibres/wake.rs`).
+//! An event loop answers many connections together, and prefetches memory for all of them before it
+//! answers the first. A task cannot do this. For fibres, the kernel thread that runs them (their
+//! *processor*) prefetches instead: with an io_uring, it has the input of all fibres that it runs
+//! next (`fibres/wake.rs`).
 
 mod buffered;
 mod idle_maintenance;
@@ -116,7 +116,7 @@ pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
     fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket>;
 
     /// Waits until a worker context is free, and runs `work` with it. `work` takes at most as long
-    /// as one burst. It does not wait for other tasks or for the peer, because another task may be
+    /// as one turn. It does not wait for other tasks or for the peer, because another task may be
     /// waiting for this context.
     fn with_context<R: Send>(
         &self,
@@ -183,10 +183,10 @@ pub(crate) trait PeerSocket: Send {
     /// number of received bytes. Any error means that the connection is lost.
     fn exchange(&self, bytes: &[u8], buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Lets other tasks run. A task calls this between turns (the bursts that it needs for the
-    /// input of one receive). If it does not use [`exchange`](PeerSocket::exchange), it also calls
-    /// this before each receive. Otherwise a task whose input is always available would never let
-    /// other tasks run, because a receive does not suspend the task while input is available.
+    /// Lets other tasks run. A task calls this between the turns for the input of one receive. If
+    /// it does not use [`exchange`](PeerSocket::exchange), it also calls this before each receive.
+    /// Otherwise a task whose input is always available would never let other tasks run, because a
+    /// receive does not suspend the task while input is available.
     fn yield_now(&self);
 
     /// Sleeps for at most `timeout_ns` nanoseconds. Returns true if the peer hangs up or the

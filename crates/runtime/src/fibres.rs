@@ -6,18 +6,18 @@
 //! ```
 //!
 //! An *exchange* sends the replies and receives the next input. To *prepare* a request is to parse
-//! it and to prefetch memory for it. In a *burst*, a fibre prepares and answers the requests that
-//! one exchange has received.
+//! it and to prefetch memory for it. In a *turn*, a fibre prepares and answers a bounded number of
+//! requests.
 //!
 //! Each processor has a worker context: the service's state, counters, and a list of requests. A
-//! fibre does not yield during a burst, so no other fibre of its processor uses the context
+//! fibre does not yield during a turn, so no other fibre of its processor uses the context
 //! meanwhile. The only other user is the supervisor, a thread that runs the service's maintenance
 //! with the contexts of sleeping processors. It skips a context whose lock is taken.
 //!
-//! A burst runs on the processor's stack, which is large and stays in the CPU's cache. So a fibre's
+//! A turn runs on the processor's stack, which is large and stays in the CPU's cache. So a fibre's
 //! own stack need not be large: it contains the connection's state, about a page.
 //!
-//! An event loop answers several connections in one burst, and prefetches for all of them at once.
+//! An event loop answers several connections together, and prefetches for all of them at once.
 //! A fibre answers only one connection. Therefore the processor prefetches before it runs the
 //! fibres that have input: for the first request of each fibre, first the index bucket and then the
 //! item. The cache misses of different connections overlap. The processor can do so only with an

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A *worker context* is the service's state, counters, and a list of requests. A thread borrows a
-//! context from a pool for each *burst*: for preparing and answering the requests of one receive.
+//! context from a pool for each *turn*, in which it answers a bounded number of requests.
 //! Borrowing and returning each take a short lock that all connections share. A returned context
 //! goes offline, so that it does not delay the reclamation of memory. This costs a memory fence.
 //!
@@ -20,7 +20,7 @@
 //!   address space);
 //! - a receive buffer and an output buffer of at most
 //!   [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN) each; a longer output buffer is freed
-//!   after the burst;
+//!   after it has been sent;
 //! - a few hundred bytes of state, and the kernel's stack of the thread.
 //!
 //! Each thread needs four memory mappings, and the kernel limits the number of mappings per process

@@ -1,5 +1,5 @@
-//! The pool of worker contexts of `threads`. A thread borrows a context for a burst: while it
-//! prepares and answers the requests of one receive.
+//! The pool of worker contexts of `threads`. A thread borrows a context for a turn: while it
+//! prepares and answers a bounded number of requests.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
