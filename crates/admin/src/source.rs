@@ -5,7 +5,7 @@ use session::{LatencySnapshot, StatWriter};
 /// The server, as the pages see it. Its methods are called on the admin worker's thread. They must
 /// not wait for a worker of the cache.
 pub trait Source: Send + Sync + 'static {
-    /// Writes the statistics of `stats`.
+    /// Writes the statistics of `stats` and `stats curtail`.
     fn write_stats(&self, out: &mut dyn StatWriter);
 
     /// Writes the settings of `stats settings`.

@@ -54,7 +54,7 @@ pub(crate) struct ServerState {
     /// Wakes the main thread for maintenance or a changed setting.
     pub(crate) waker: Waker,
     is_stopping: AtomicBool,
-    /// Whether `lru_crawler` may be used.
+    /// Whether `lru_crawler` may be used, and the main thread reclaims expired items.
     is_crawler_enabled: AtomicBool,
     /// The rows of `stats settings` that clients have changed.
     tuned: Mutex<TunedSettings>,

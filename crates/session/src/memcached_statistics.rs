@@ -229,7 +229,7 @@ pub const FIXED_STATISTICS: [(&str, &str); 2] = [
 /// Statistics that repeat another statistic under memcached's name.
 pub const REPEATED_STATISTICS: [&str; 2] = ["read_buf_bytes", "hash_power_level"];
 
-/// Whether a statistic of `stats` is constant, or repeats another statistic.
+/// Whether a statistic is constant, or repeats another statistic.
 #[must_use]
 pub fn is_uninformative(statistic: &str) -> bool {
     ZERO_STATISTICS.contains(&statistic)

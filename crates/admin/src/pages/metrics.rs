@@ -1,4 +1,4 @@
-//! `/metrics`: every figure of `stats`, and how long requests are in the server.
+//! `/metrics`: every figure of `stats` and `stats curtail`, and how long requests took.
 
 use std::collections::HashSet;
 

@@ -28,7 +28,7 @@ pub(super) enum As {
 /// One figure.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
-    /// Its name in `stats`.
+    /// Its name in `stats` or `stats curtail`.
     pub(super) stat: &'static str,
     /// The name of its family, without `curtail_` and without `_total`; or of its label.
     pub(super) name: &'static str,
@@ -455,7 +455,7 @@ static ROWS: &[Row] = &[
 /// The figure that names the eviction policy, one of [`session::eviction_policies`].
 pub(super) const POLICY: &str = "eviction_policy";
 
-/// A histogram that `stats` has as one figure for each bucket.
+/// A histogram that `stats curtail` has as one figure for each bucket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SplitHistogram {
     /// The name of its family, without `curtail_`.
