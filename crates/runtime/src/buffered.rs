@@ -1,14 +1,13 @@
-//! The bound on the memory that connections keep between bursts. (A *burst* is the set of
-//! connections that a worker answers after one wait.) This memory contains incomplete requests (a
-//! line may be 1 MiB long) and output that peers have not read. The items of the cache are in other
-//! memory, the *store*. The bound holds for the sum over all connections of the process.
+//! The bound on the memory that connections keep between bursts. This memory contains incomplete
+//! requests (a line may be 1 MiB long) and output that peers have not read. The items of the cache
+//! are in other memory, the *store*. The bound holds for the sum over all connections of the
+//! process.
 //!
 //! Most runtimes have a fixed number of workers. Each worker then has an equal share of the bound
 //! and a sum of its own, so that no two workers write the same cache line. After a worker has
 //! served a connection, the worker updates its sum if the number of bytes that the connection keeps
-//! has changed. The runtimes `threads` and `fibres` have a task (a thread or a fibre) per
-//! connection. There, all tasks share one sum, to which a task adds its bytes before it sleeps
-//! (`connection_tasks/buffered.rs`).
+//! has changed. The runtimes `threads` and `fibres` have a task per connection. There, all tasks
+//! share one sum, to which a task adds its bytes before it sleeps (`connection_tasks/buffered.rs`).
 //!
 //! When a worker's sum exceeds its share, connections of this worker are closed until the sum is at
 //! or below a low-water mark. The groups are closed in the order below. Within a group, the
@@ -17,7 +16,7 @@
 //! 1. Connections that wait for their peers and have been inactive for more than a second. A
 //!    connection is *active* when a byte is received from or sent to its peer.
 //! 2. Other connections that are not queued to be served. For example, they wait for the result of
-//!    a ticket. (A *ticket* stands for a result that another thread produces.)
+//!    a ticket.
 //! 3. Connections that are queued to be served and have been inactive for more than a second.
 //! 4. Other connections that are queued to be served.
 //!

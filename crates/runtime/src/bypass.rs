@@ -5,8 +5,6 @@
 //! device ─▶ packet socket ─▶ tcpip::Stack ─▶ burst ─▶ tcpip::Stack ─▶ packet socket ─▶ device
 //! ```
 //!
-//! A *burst* is the set of connections that are ready at the same time; they are answered together.
-//!
 //! Each worker has a packet socket and a stack. The packet socket has a *ring*, in which the kernel
 //! stores received frames (`sys::packet_ring`). The worker serves ready connections by the same
 //! code as the runtime `events`, which waits by epoll (`crate::readiness`). The kernel passes all

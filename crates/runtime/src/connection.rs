@@ -1,10 +1,6 @@
 //! The state of a connection in the runtimes whose workers own connections (all but `threads` and
 //! `fibres`). The state consists of the connection's transport, its session, input that is not
 //! consumed and output that is not sent.
-//!
-//! A *session* is the state that the service keeps for one connection. In a *turn*, the session
-//! answers a bounded number of requests. A *burst* is the set of connections that a worker serves
-//! after one wait, each of them for one turn.
 
 use std::io;
 
@@ -41,8 +37,7 @@ pub(crate) struct Connection<S: Worker, I> {
     /// Distinguishes the connection from earlier connections in its slot (its index in the worker's
     /// table).
     pub(crate) generation: u32,
-    /// The open tickets of the session. A *ticket* stands for a result that another thread
-    /// produces. It is open until its result is delivered to the session.
+    /// The open tickets of the session.
     pub(crate) tickets: OpenTickets,
     /// Input that the session has not consumed.
     pub(crate) held: HeldInput,
@@ -53,8 +48,7 @@ pub(crate) struct Connection<S: Worker, I> {
     /// The number of turns since the last send of replies.
     pub(crate) turns: u8,
     /// Output for which the transport had no space. The connection gets no turn before this output
-    /// has been sent. (A *pin* in the output holds memory of the service, such as a large value,
-    /// that is sent without a copy.)
+    /// has been sent.
     pub(crate) unsent: Option<Box<Unsent<S::Pin>>>,
     /// The connection is in the current burst, in `WorkerContext::runnable` or in
     /// `WorkerContext::waiting_for_memory`. It must not be added a second time to any of them.

@@ -1,12 +1,12 @@
 //! Counters of connections and of their traffic.
 //!
 //! [`ConnectionCounts`] is one set of counters for the whole process. Most of its counters change
-//! rarely, for example when a connection opens or closes. Other counters change in every burst (a
-//! *burst* is the set of connections that a worker answers after one wait for events). Each worker
-//! has its own set of those (`WorkerCounts`), so that workers do not write the same cache line.
+//! rarely, for example when a connection opens or closes. Other counters change in every burst.
+//! Each worker has its own set of those (`WorkerCounts`), so that workers do not write the same
+//! cache line.
 //!
-//! In the runtimes with a task (a thread or a fibre) per connection, each worker context (the state
-//! that a task borrows to answer requests) has the counters of a worker.
+//! In the runtimes with a task per connection, each worker context (the state that a task borrows
+//! to answer requests) has the counters of a worker.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,9 +75,8 @@ pub enum Traffic {
     BytesRead,
     /// Bytes sent.
     BytesWritten,
-    /// Turns that ended before all received requests were answered. (In a *turn*, a worker answers
-    /// requests of one connection. The number of these requests and their output are bounded.) The
-    /// connection gets another turn.
+    /// Turns that ended before all received requests were answered, because the number of requests
+    /// of a turn and their output are bounded. The connection gets another turn.
     Yields,
     /// Waits of a connection for memory of the service, because other connections held the memory
     /// or because it was not reclaimed yet. A wait with several retries counts once.

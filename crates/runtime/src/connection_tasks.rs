@@ -1,20 +1,14 @@
-//! The common part of `threads` and `fibres`, the runtimes with one task per connection. A task is
-//! a thread or a fibre.
+//! The common part of `threads` and `fibres`, the runtimes with one task per connection.
 //!
 //! ```text
 //! acceptor ──▶ a task: receive → with a worker context: prepare, answer → send → receive …
 //!              supervisor: joins finished tasks, closes slow holders, continues maintenance
 //! ```
 //!
-//! To *prepare* requests is to parse them and to prefetch the memory that they need first.
-//! *Maintenance* is background work of the service, done in short steps. A *slow holder* is a
-//! connection that holds memory of the service for which other connections wait, and whose peer has
-//! been inactive for more than a second.
-//!
 //! A worker context (the service's state, counters, a list of requests) takes tens of KiB.
 //! Reclaiming memory of the cache takes longer with more contexts, because each context may still
 //! use that memory and has to be checked. So there are only as many contexts as configured workers,
-//! for any number of connections. A task uses a context only for a short time, mainly for a *turn*:
+//! for any number of connections. A task uses a context only for a short time, mainly for a turn:
 //! it prepares and answers a bounded number of requests of its connection, without a wait for the
 //! peer.
 //!

@@ -3,9 +3,6 @@
 //! ```text
 //! worker: wait → burst → maintain → wait …
 //! ```
-//!
-//! A *burst* is the set of connections that are ready after a wait; the worker answers these
-//! connections together. *Maintain* is one step of the service's background work.
 
 mod accept;
 mod stop;

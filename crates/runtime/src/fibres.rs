@@ -5,9 +5,7 @@
 //! acceptor ──▶ a fibre: exchange → with the processor's context: prepare, answer → exchange → …
 //! ```
 //!
-//! An *exchange* sends the replies and receives the next input. To *prepare* a request is to parse
-//! it and to prefetch memory for it. In a *turn*, a fibre prepares and answers a bounded number of
-//! requests.
+//! An *exchange* sends the replies and receives the next input.
 //!
 //! Each processor has a worker context: the service's state, counters, and a list of requests. A
 //! fibre does not yield during a turn, so no other fibre of its processor uses the context

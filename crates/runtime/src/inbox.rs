@@ -49,9 +49,8 @@ impl Inbox {
     }
 }
 
-/// Makes the inbox usable as a waker of the standard library (`std::task::Waker`). A *ticket*
-/// stands for a result that another thread produces. When this result arrives in the worker's
-/// mailbox, the mailbox wakes the worker by this waker.
+/// Makes the inbox usable as a waker of the standard library (`std::task::Waker`). When the result
+/// of a ticket arrives in the worker's mailbox, the mailbox wakes the worker by this waker.
 impl Wake for Inbox {
     fn wake(self: Arc<Self>) {
         self.waker.wake();

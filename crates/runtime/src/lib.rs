@@ -1,14 +1,26 @@
 //! The runtimes: threads that accept connections, receive, pass the input to the sessions of a
-//! [`Service`](service::Service), and send the replies. A *session* is the service's state of one
-//! connection. A runtime is generic over the service and does not depend on any particular service.
+//! [`Service`](service::Service), and send the replies. A runtime is generic over the service and
+//! does not depend on any particular service.
 //!
 //! ```text
 //! acceptor ──▶ inbox of the next worker, round robin ──▶ worker: wait → burst → maintain → wait …
 //!          └─▶ or a new thread or fibre for each connection
 //! ```
 //!
-//! A *burst* is the set of connections that became ready during one wait; the worker answers these
-//! connections together. *Maintain* is one step of the service's background work.
+//! Terms of this crate:
+//! - *session*: the service's state of one connection.
+//! - *burst*: the set of connections that became ready during one wait. The worker answers these
+//!   connections together.
+//! - *turn*: the answering of a bounded number of requests of one connection. The input of one
+//!   receive may need several turns.
+//! - *prepare*: parse a request, and prefetch the memory that it needs first.
+//! - *maintain*: one step of the service's background work.
+//! - *ticket*: stands for a result that another thread produces and a session waits for. It is
+//!   *open* until the result is delivered to the session.
+//! - *pin*: memory of the service, such as a large value, that is sent without a copy.
+//! - *slow holder*: a connection that holds memory of the service for which other connections wait,
+//!   and whose peer has been inactive for more than a second.
+//! - *task*: the thread or fibre that serves only one connection, in `threads` and `fibres`.
 //!
 //! There are five runtimes ([`Kind`]), which all give the same replies:
 //!

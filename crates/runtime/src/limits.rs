@@ -1,8 +1,4 @@
 //! The bounds and intervals of the runtimes.
-//!
-//! A *burst* is the set of connections that a worker answers after one wait. In a *turn*, a bounded
-//! number of requests of one connection is answered. A *task* is the thread or fibre of a
-//! connection. A *ticket* stands for a result that another thread produces.
 
 /// Maximum number of events returned by one wait.
 pub const EVENTS_PER_WAIT: usize = 256;

@@ -6,9 +6,8 @@
 //! worker: wait → burst → maintain → wait …
 //! ```
 //!
-//! A *burst* is the set of connections that are ready after a wait; they are answered together.
-//! *Maintain* is one step of the service's background work. The wait is the runtime's own part.
-//! After each wait, the runtime calls [`ReadinessLoop::serve_ready`] with the events and the time.
+//! The wait is the runtime's own part. After each wait, the runtime calls
+//! [`ReadinessLoop::serve_ready`] with the events and the time.
 
 mod burst;
 
@@ -133,9 +132,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Closes slow holders (connections that hold memory for which others wait, and whose peers are
-    /// inactive), and delivers the results of tickets (results that other threads produce). Called
-    /// after another thread has woken the worker.
+    /// Closes slow holders, and delivers the results of tickets. Called after another thread has
+    /// woken the worker.
     pub(crate) fn on_wake(&mut self, now_ns: u64) {
         for slot in self.context.slow_holders(&self.table, now_ns) {
             self.close(slot);

@@ -4,9 +4,6 @@
 //! worker: wait → burst → maintain → wait …
 //! ```
 //!
-//! A *burst* is the set of connections that have input after a wait; they are answered together.
-//! *Maintain* is one step of the service's background work.
-//!
 //! Receives are multishot: one operation, submitted once, receives repeatedly, each time into a
 //! buffer that the kernel selects from a pool. The system call that waits for the next events also
 //! submits the sends of the last burst. So a burst costs one system call for any number of

@@ -23,8 +23,8 @@ pub struct Running {
     pub(crate) stops_workers: Arc<AtomicBool>,
     /// Wakes the acceptor.
     pub(crate) accept_waker: Arc<poll::Waker>,
-    /// One inbox per worker. In the runtimes with a task (a thread or a fibre) per connection, one
-    /// inbox for the supervisor thread of the tasks.
+    /// One inbox per worker. In the runtimes with a task per connection, one inbox for the
+    /// supervisor thread of the tasks.
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,

@@ -68,8 +68,8 @@ pub struct WaitPolicy {
     /// How long a worker polls after the last request before it sleeps, in nanoseconds. A larger
     /// value costs processor time and saves the latency of wake-ups.
     pub busy_poll_ns: u64,
-    /// Minimum time between two bursts, in nanoseconds. (A *burst* is the set of connections that
-    /// are answered after one wait.) Requests that arrive in this time are answered in one burst. A
-    /// larger value costs latency and saves processor time, as interrupt coalescing does.
+    /// Minimum time between two bursts, in nanoseconds. Requests that arrive in this time are
+    /// answered in one burst. A larger value costs latency and saves processor time, as interrupt
+    /// coalescing does.
     pub min_wait_ns: u64,
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A *worker context* is the service's state, counters, and a list of requests. A thread borrows a
-//! context from a pool for each *turn*, in which it answers a bounded number of requests.
+//! context from a pool for each turn, in which it answers a bounded number of requests.
 //! Borrowing and returning each take a short lock that all connections share. A returned context
 //! goes offline, so that it does not delay the reclamation of memory. This costs a memory fence.
 //!

@@ -1,10 +1,7 @@
 //! The worker context: the part of a worker that is the same in every runtime. It consists of the
 //! service's state, counters, the buffers of a burst, and the lists of connections that have to
 //! continue. It does not wait for events; the wait is the runtime's part.
-//!
-//! A *burst* is the set of connections that are ready after a wait (its *members*). A *turn*
-//! answers a bounded number of requests of one connection. A *ticket* stands for a result that
-//! another thread produces.
+//! The *members* of a burst are its connections.
 
 mod deliver;
 mod send;

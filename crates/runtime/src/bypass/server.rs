@@ -1,7 +1,7 @@
 //! The part of a worker that uses neither a device nor a clock: the worker's TCP/IP stack, and the
 //! connections over this stack. A *round* is one pass of the worker's loop. In a round, the worker
-//! passes received frames to the stack, serves a *burst* (the set of connections that are then
-//! ready), and sends the stack's frames.
+//! passes received frames to the stack, serves the burst of connections that are then ready, and
+//! sends the stack's frames.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -4,9 +4,8 @@
 use super::worker::Worker;
 
 impl<S: service::Worker> Worker<'_, S> {
-    /// Handles a wake-up. Closes slow holders: connections that hold memory for which other
-    /// connections wait, and whose peers are inactive. Then delivers the results of tickets to the
-    /// sessions that wait for them. (A *ticket* stands for a result that another thread produces.)
+    /// Handles a wake-up: closes slow holders, then delivers the results of tickets to the sessions
+    /// that wait for them.
     #[cold]
     pub(super) fn on_wake(&mut self, now_ns: u64) {
         self.port.inbox.waker.clear();

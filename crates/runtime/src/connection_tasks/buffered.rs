@@ -1,8 +1,8 @@
-//! How tasks (the threads or fibres of connections) observe the bound of `crate::buffered`: the
-//! bound on the bytes of input and output that all connections together keep while their tasks
-//! sleep. The tasks share one sum of these bytes, behind a lock. A connection that keeps only a few
-//! bytes counts as 0 in the sum. So most tasks never change the sum, except those that keep a long
-//! incomplete line, or output that the peer does not read.
+//! How tasks observe the bound of `crate::buffered`: the bound on the bytes of input and output
+//! that all connections together keep while their tasks sleep. The tasks share one sum of these
+//! bytes, behind a lock. A connection that keeps only a few bytes counts as 0 in the sum. So most
+//! tasks never change the sum, except those that keep a long incomplete line, or output that the
+//! peer does not read.
 
 use std::cmp::Reverse;
 use std::sync::PoisonError;

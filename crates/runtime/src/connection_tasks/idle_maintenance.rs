@@ -1,9 +1,8 @@
 //! The schedule of the supervisor's maintenance steps (steps of the service's background work).
-//! While requests arrive, the tasks (the threads or fibres of connections) run such steps. Once no
-//! more requests arrive, the supervisor thread runs steps for the work that is left.
+//! While requests arrive, the tasks run such steps. Once no more requests arrive, the supervisor
+//! thread runs steps for the work that is left.
 //!
-//! A request may leave work in the worker context that has answered it. (A *worker context* is the
-//! service's state, used by one task at a time, `connection_tasks.rs`.) So after the last request,
+//! A request may leave work in the worker context that has answered it. So after the last request,
 //! the supervisor has to run a step in each context. It knows only the time of the last step that a
 //! task has run, not the time of the last request. This suffices:
 //!

@@ -32,7 +32,7 @@ pub(crate) struct Peer {
     /// last ended a wait for something other than the peer.
     active_s: AtomicU32,
     /// True while the task waits for something other than its peer: for memory, or for the result
-    /// of a ticket (a result that another thread produces).
+    /// of a ticket.
     waits_elsewhere: AtomicBool,
     /// The time, in nanoseconds of the monotonic clock, by which the rest of a begun request has to
     /// arrive. `u64::MAX` if there is no such time.

@@ -1,12 +1,10 @@
-//! The supervisor thread of `threads` and `fibres`, the runtimes with a task (a thread or a fibre)
-//! per connection. It does what concerns several tasks, or a task that has ended. It sleeps until
-//! there is one of these reasons to act:
+//! The supervisor thread of `threads` and `fibres`, the runtimes with a task per connection. It
+//! does what concerns several tasks, or a task that has ended. It sleeps until there is one of
+//! these reasons to act:
 //!
 //! - A task has finished and has to be joined.
-//! - A connection waits for memory of the service. Then slow holders have to be closed: connections
-//!   that hold such memory, and whose peers have been inactive for more than a second.
-//! - Maintenance (background work of the service) is left. The tasks run its steps only while
-//!   requests arrive.
+//! - A connection waits for memory of the service. Then slow holders have to be closed.
+//! - Maintenance is left. The tasks run its steps only while requests arrive.
 //! - The peers have to be checked (a *sweep*). This happens about once a second, if the time for
 //!   which a peer may be silent, or may take to complete a request, is limited.
 //! - The server has to stop.

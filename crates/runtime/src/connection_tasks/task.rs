@@ -1,11 +1,7 @@
-//! The task (a thread or a fibre) of one connection. It receives, answers all received requests,
-//! sends, and receives again. While the peer does not read its replies, the task sleeps in a send
-//! and receives nothing.
+//! The task of one connection. It receives, answers all received requests, sends, and receives
+//! again. While the peer does not read its replies, the task sleeps in a send and receives nothing.
 //!
-//! A *session* is the service's state of one connection. In a *turn*, the session answers a bounded
-//! number of requests. The input of one receive may need several turns. A task needs a *worker
-//! context* (the service's state of a worker, and counters) for each turn. The tasks share a few
-//! contexts.
+//! A task needs a worker context for each turn. The tasks share a few contexts.
 //!
 //! A session *holds memory* while it keeps memory of the service in use for which other connections
 //! may wait, such as the memory of an upload. The *supervisor* is the thread that joins finished
@@ -52,8 +48,7 @@ struct ConnectionTask<C: TaskRuntime> {
     waits_for_memory: bool,
     /// The transform of the connection's bytes. `None` if they are sent and received unchanged.
     transformer: Option<Box<Transformer>>,
-    /// The open tickets of the session. A *ticket* stands for a result that another thread
-    /// produces. It is open until its result is delivered to the session.
+    /// The open tickets of the session.
     tickets: OpenTickets,
     /// The mailbox for the results of tickets. Created when the session issues the first ticket.
     mailbox: Option<Arc<Mailbox<<C::Service as Worker>::Completion>>>,
@@ -374,7 +369,6 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// Sends all replies, and waits as long as the peer takes to read them. Returns false if the
     /// connection is lost or has to be closed.
     fn send(&mut self) -> bool {
-        // A *pin* is memory of the service that is sent without a copy.
         let has_pins = self.output.has_pins();
         self.peer
             .set_holding(has_pins || self.session.holds_memory());

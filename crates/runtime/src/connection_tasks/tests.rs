@@ -1,6 +1,5 @@
-//! Unit test of the list of peers, and of its limit. In a runtime with a task (a thread or a fibre)
-//! per connection, each task enters its peer in this list. So the limit of the list is the limit on
-//! the number of tasks. The test itself starts no tasks.
+//! Unit test of the list of peers, and of its limit. Each task enters its peer in this list. So the
+//! limit of the list is the limit on the number of tasks. The test itself starts no tasks.
 
 use std::sync::Arc;
 

@@ -1,13 +1,12 @@
 //! How other threads wake a worker of `events`: by an event of the worker's inbox. The reasons are
-//! a new connection, the result of a ticket (a result that another thread produces), a connection
-//! of any worker that waits for memory, and the stop of the server.
+//! a new connection, the result of a ticket, a connection of any worker that waits for memory, and
+//! the stop of the server.
 
 use super::worker::Worker;
 
 impl<S: service::Worker> Worker<S> {
     /// Handles an event of the inbox: takes new connections, delivers the results of tickets, and
-    /// closes slow holders. A *slow holder* holds memory while another connection waits for memory,
-    /// and has an inactive peer.
+    /// closes slow holders.
     #[cold]
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
         self.inbox.waker.clear();

@@ -1,7 +1,6 @@
 //! A worker of the runtime `events` ([`Kind::Events`](crate::Kind::Events)). Each worker of this
 //! runtime has an epoll instance. The worker waits by epoll for connections that are ready, answers
-//! them in bursts, and runs the service's maintenance. A *burst* is the set of connections that are
-//! ready after one wait.
+//! them in bursts, and runs the service's maintenance.
 
 use std::io;
 use std::sync::Arc;

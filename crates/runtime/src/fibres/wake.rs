@@ -26,8 +26,7 @@ pub(crate) struct FibreSocket {
     waker: Arc<FibreWaker>,
 }
 
-/// Wakes a fibre that waits for the result of a ticket (a result that another thread produces). The
-/// result is in the fibre's mailbox.
+/// Wakes a fibre that waits for the result of a ticket. The result is in the fibre's mailbox.
 struct FibreWaker {
     /// A semaphore with one permit if the fibre has been woken, otherwise with none. The fibre
     /// waits until it can take a permit.
@@ -201,7 +200,7 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
 
     fn polled(&self, processor: usize, fibres: usize) {
         // The processor has polled the kernel, and `fibres` fibres have become ready. They count as
-        // one burst (the connections that are ready after one wait).
+        // one burst.
         // A panic here would end the processor with all its fibres, so it is caught.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let mut entry = self.contexts.lock(processor);

@@ -1,6 +1,5 @@
-//! The interface of `fibres` to the code that it shares with `threads`. A fibre runs each turn
-//! (preparing and answering a bounded number of requests) with the worker context of its processor
-//! (the kernel thread that runs the fibre).
+//! The interface of `fibres` to the code that it shares with `threads`. A fibre runs each turn with
+//! the worker context of its processor (the kernel thread that runs the fibre).
 
 use std::io;
 use std::sync::atomic::Ordering;

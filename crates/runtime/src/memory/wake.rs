@@ -14,8 +14,8 @@ use super::pipe::{MemoryTransport, Pipe};
 use crate::connection_table::Slot;
 use crate::readiness::Registry;
 
-/// A flag that another thread sets when it has completed a ticket (when it has produced a result
-/// for which a session waits). The worker checks the flag after each burst.
+/// A flag that another thread sets when it has completed a ticket (produced its result). The worker
+/// checks the flag after each burst.
 #[derive(Debug, Default)]
 pub(crate) struct Flag(AtomicBool);
 

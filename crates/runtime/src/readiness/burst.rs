@@ -1,5 +1,5 @@
-//! Serving the connections of a burst (those that are ready after a wait): receive on every
-//! connection, prepare all requests, answer them, and send once for each connection.
+//! Serving the connections of a burst: receive on every connection, prepare all requests, answer
+//! them, and send once for each connection.
 
 use std::io;
 

@@ -1,6 +1,5 @@
 //! How other threads wake a worker of `rings`: by an event of its inbox. They do so for new
-//! connections, for the results of tickets (results that other threads produce), and when a
-//! connection waits for memory.
+//! connections, for the results of tickets, and when a connection waits for memory.
 
 use super::worker::{INBOX_TOKEN, Worker};
 
@@ -11,9 +10,8 @@ impl<S: service::Worker> Worker<S> {
         self.ring.watch_readable(&self.inbox.waker, INBOX_TOKEN);
     }
 
-    /// Handles an event of the inbox: closes slow holders (connections that hold memory for which
-    /// others wait, and whose peers are inactive), delivers the results of tickets, and takes new
-    /// connections.
+    /// Handles an event of the inbox: closes slow holders, delivers the results of tickets, and
+    /// takes new connections.
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
         self.inbox.waker.clear();
         for slot in self.context.slow_holders(&self.table, now_ns) {

@@ -1,9 +1,5 @@
 //! A worker that owns an io_uring: it waits for events of its connections, answers requests, and
-//! runs the service's maintenance.
-//!
-//! The connections that have input after a wait are a *burst*: they are answered together. In a
-//! *turn*, a bounded number of requests of one connection is answered. A *ticket* stands for a
-//! result that another thread produces and a session waits for.
+//! runs the service's maintenance. The connections that have input after a wait are a burst.
 
 mod burst;
 mod ring_io;

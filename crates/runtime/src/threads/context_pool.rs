@@ -1,5 +1,4 @@
-//! The pool of worker contexts of `threads`. A thread borrows a context for a turn: while it
-//! prepares and answers a bounded number of requests.
+//! The pool of worker contexts of `threads`. A thread borrows a context for each turn.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};

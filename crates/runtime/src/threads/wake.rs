@@ -1,6 +1,5 @@
 //! How a thread of a connection waits: its socket is blocking, so the kernel lets the thread sleep
-//! and wakes it. While the thread waits for the result of a ticket (a result that another thread
-//! produces), it is parked instead.
+//! and wakes it. While the thread waits for the result of a ticket, it is parked instead.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;

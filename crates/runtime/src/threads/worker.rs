@@ -1,5 +1,5 @@
 //! The interface of `threads` to the code that it shares with `fibres`. A thread runs each turn
-//! (preparing and answering a bounded number of requests) with a context borrowed from the pool.
+//! with a context borrowed from the pool.
 
 use std::io;
 use std::sync::Arc;

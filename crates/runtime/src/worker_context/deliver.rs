@@ -1,5 +1,4 @@
-//! Delivery of the results of tickets to the sessions that wait for them. A *ticket* stands for a
-//! result that another thread produces.
+//! Delivery of the results of tickets to the sessions that wait for them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,7 +1,5 @@
-//! One turn of a task (the thread or fibre of a connection). The task uses a *worker context* (the
-//! service's state of a worker, and counters) to prepare and answer a bounded number of requests.
-//! To *prepare* a request is to parse it and to prefetch memory for it. A turn makes no system
-//! call, unless it has to wait for a context.
+//! One turn of a task. The task uses a worker context to prepare and answer a bounded number of
+//! requests. A turn makes no system call, unless it has to wait for a context.
 
 use service::{ConnectionId, Next, Tickets};
 
@@ -9,9 +7,8 @@ use super::ConnectionTask;
 use crate::connection_counts::Traffic;
 use crate::connection_tasks::TaskRuntime;
 
-/// The connection that every ticket names. (A *ticket* stands for a result that another thread
-/// produces.) All connections use this same value: each task has its own mailbox, so a result in
-/// the mailbox belongs to the task's only connection.
+/// The connection that every ticket names. All connections use this same value: each task has its
+/// own mailbox, so a result in the mailbox belongs to the task's only connection.
 const CONNECTION: ConnectionId = ConnectionId {
     slot: 0,
     generation: 0,

@@ -1,6 +1,5 @@
-//! How a task (the thread or fibre of a connection) waits for something other than its peer: for
-//! memory that other connections hold, or for the result of a *ticket*, which another thread
-//! produces.
+//! How a task waits for something other than its peer: for memory that other connections hold, or
+//! for the result of a ticket.
 
 use service::Worker as _;
 use sys::clock::monotonic_ns;
@@ -12,8 +11,8 @@ use crate::setup::second;
 
 impl<C: TaskRuntime> ConnectionTask<C> {
     /// Sleeps until a request that waits for memory may be retried. Once a second, one of the tasks
-    /// that wait for memory wakes the supervisor, which closes slow holders: connections that hold
-    /// memory, and whose peers are inactive. Returns false if the connection has to be closed.
+    /// that wait for memory wakes the supervisor, which closes slow holders. Returns false if the
+    /// connection has to be closed.
     pub(super) fn wait_for_memory(&mut self, now_ns: u64) -> bool {
         let setup = &self.tasks.setup;
         let is_first_in_second = setup.counts.request_memory(second(now_ns));

@@ -1,5 +1,5 @@
-//! Serving the connections of a burst (those that have input after a wait): prepare the input of
-//! all of them, then answer each connection and submit one send for it.
+//! Serving the connections of a burst: prepare the input of all of them, then answer each
+//! connection and submit one send for it.
 
 use service::Next;
 use sys::ring::{ReceiveBuffers, ReceivedBytes, Ring};
