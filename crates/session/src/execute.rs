@@ -214,8 +214,7 @@ fn begin_long_reply(
             Ok(State::Walk(Box::new(walk)))
         }
         ServerCommand::Stats(Stats::Sizes) if context.control.tracks_sizes() => {
-            // A survey visits all items except, possibly, those that move in the index meanwhile.
-            // Any number of surveys may exist at a time, but only one complete walk.
+            // Only one complete walk may exist at a time, but any number of surveys.
             let survey = context.worker.store().survey();
             let sizes = SizeHistogram::new(survey, request.encoder.to_owned());
             Ok(State::Sizes(Box::new(sizes)))

@@ -113,8 +113,7 @@ impl ItemWalk {
             limit => limit.into(),
         };
         Self {
-            // Walks are complete walks or surveys. A survey may miss items that move in the index
-            // meanwhile. Any number of surveys may exist at a time, but only one complete walk.
+            // Only one complete walk may exist at a time, but any number of surveys.
             walk: context.worker.store().survey(),
             task: Task::CacheDump { class, left },
         }
