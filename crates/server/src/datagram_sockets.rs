@@ -7,7 +7,7 @@ use datagrams::{Count, Counts, ReplyLimit};
 use session::StatWriter;
 
 use crate::error::Error;
-use crate::start::bind_all;
+use crate::sockets::bind_all;
 
 /// The datagrams of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]

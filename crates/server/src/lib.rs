@@ -24,6 +24,7 @@ mod pauses;
 mod pool;
 mod serving;
 mod settings;
+mod sockets;
 mod start;
 mod state;
 mod tier;
