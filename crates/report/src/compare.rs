@@ -206,26 +206,17 @@ pub fn circumstances(baseline: &Run, other: &Run) -> Vec<String> {
             .to_owned(),
     ];
     let plans = [&baseline.plan, &other.plan];
-    let of_both = |what: &str, [first, second]: [String; 2]| Difference {
-        what: what.to_owned(),
-        first,
-        second,
-    };
+    let [first_seed, other_seed] = plans.map(|it| it.seed.to_string());
+    let [first_form, other_form] =
+        plans.map(|it| if it.quick { "quick" } else { "full" }.to_owned());
     let mut differences = baseline.host.differences(&other.host);
-    differences.extend([
-        of_both(
-            "build of curtail",
-            [&baseline.host, &other.host].map(|it| it.curtail.clone()),
-        ),
-        of_both("seed", plans.map(|it| it.seed.to_string())),
-        of_both(
-            "form",
-            plans.map(|it| if it.quick { "quick" } else { "full" }.to_owned()),
-        ),
-    ]);
-    let differing = differences.iter().filter(|it| it.first != it.second);
+    differences.extend(baseline.host.build_difference(&other.host));
+    differences.extend(Difference::of("seed", first_seed, other_seed));
+    differences.extend(Difference::of("form", first_form, other_form));
     sentences.extend(
-        differing.map(|it| format!("Different {}: {:?} and {:?}.", it.what, it.first, it.second)),
+        differences
+            .iter()
+            .map(|it| format!("Different {}: {:?} and {:?}.", it.what, it.first, it.second)),
     );
     if baseline.plan.settings != other.plan.settings {
         sentences.push("Their settings differ (plan.toml).".to_owned());

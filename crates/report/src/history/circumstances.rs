@@ -117,13 +117,7 @@ fn listed(differences: &[Difference]) -> String {
 pub(super) fn differences(before: &Run, after: &Run) -> Vec<Difference> {
     let mut found = before.host.differences(&after.host);
     found.retain(is_kernel);
-    if before.host.curtail != after.host.curtail {
-        found.push(Difference {
-            what: "build of curtail".to_owned(),
-            first: before.host.curtail.clone(),
-            second: after.host.curtail.clone(),
-        });
-    }
+    found.extend(before.host.build_difference(&after.host));
     for key in PROGRAMS {
         let [first, second] = [before, after].map(|run| run.plan.settings.get(key));
         if let Some((first, second)) = first.zip(second) {

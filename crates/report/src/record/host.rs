@@ -40,6 +40,17 @@ pub struct Difference {
     pub second: String,
 }
 
+impl Difference {
+    /// None: the values are equal.
+    pub(crate) fn of(what: &str, first: String, second: String) -> Option<Self> {
+        (first != second).then(|| Self {
+            what: what.to_owned(),
+            first,
+            second,
+        })
+    }
+}
+
 impl Host {
     /// The differences from another machine in properties that are stable across reboots and affect
     /// measurements. The limit of open files is not compared, because the shell sets it, nor is the
@@ -63,14 +74,18 @@ impl Host {
         let apart = self.memory_bytes.abs_diff(other.memory_bytes) as f64;
         let is_other_memory = apart > MEMORY_SHARE * most;
         let pairs = properties(self).into_iter().zip(properties(other));
-        let differing = pairs.filter(|((what, first), (_, second))| {
-            first != second && (*what != "memory" || is_other_memory)
-        });
-        let difference = |((what, first), (_, second)): ((&str, _), _)| Difference {
-            what: what.to_owned(),
-            first,
-            second,
-        };
-        differing.map(difference).collect()
+        pairs
+            .filter(|((what, _), _)| *what != "memory" || is_other_memory)
+            .filter_map(|((what, first), (_, second))| Difference::of(what, first, second))
+            .collect()
+    }
+
+    /// The difference in the build, which is no property of the machine.
+    pub(crate) fn build_difference(&self, other: &Self) -> Option<Difference> {
+        Difference::of(
+            "build of curtail",
+            self.curtail.clone(),
+            other.curtail.clone(),
+        )
     }
 }
