@@ -185,8 +185,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "PID")]
     watch_pid: Option<u32>,
 
-    /// Report how many connections were ready at each wake-up of the first server, from its `stats`
-    /// at both ends of the interval; only Curtail counts them
+    /// Report how many connections were ready at each wake-up of the first server, from its `stats
+    /// curtail` at both ends of the interval; only Curtail counts them
     #[arg(long)]
     watch_bursts: bool,
 

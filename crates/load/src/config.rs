@@ -185,7 +185,7 @@ pub struct Config {
     /// The process, usually the server, whose processor time, memory and context switches during
     /// the measured interval are reported.
     pub watch_pid: Option<u32>,
-    /// Whether to read `stats` of the first server at the start and the end of the measured
+    /// Whether to read `stats curtail` of the first server at the start and the end of the measured
     /// interval, to report how many ready connections the server finds at each wake-up.
     pub watch_bursts: bool,
     /// The processor on which a real-time thread measures the stalls of the machine. None: stalls

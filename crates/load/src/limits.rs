@@ -84,12 +84,12 @@ pub const UNINTERRUPTED_CONNECT_MAX_NS: u64 = 100_000;
 /// Longest time from the arrival of bytes to the wake-up of the thread that waits for them, on a
 /// machine with no other work.
 pub const WAKE_UP_LATENCY_NS: u64 = 100_000;
-/// Maximum number of bytes of a server's answer to `stats`.
+/// Maximum number of bytes of a server's answer to `stats curtail`.
 pub const STATS_LEN_MAX: u64 = 64 << 10;
-/// Maximum number of bytes of one line of a server's answer to `stats`.
+/// Maximum number of bytes of one line of that answer.
 pub const STATS_LINE_LEN_MAX: u64 = 4 << 10;
-/// Longest time for opening the connection on which `stats` is requested, and for each answer to
-/// `stats`. If half of the measured interval is shorter than this, that half is the limit.
+/// Longest time for opening the connection on which `stats curtail` is requested, and for each
+/// answer. If half of the measured interval is shorter than this, that half is the limit.
 pub const STATS_TIMEOUT: Duration = Duration::from_millis(500);
 /// The period of the stall detector. It is short enough to detect every stall of 500 µs, and long
 /// enough that the wake-ups take only 1 % of the processor.
@@ -112,9 +112,9 @@ pub const ANSWER_DATAGRAMS_MAX: u16 = 1024;
 pub const UDP_RECEIVE_BUFFER: usize = 1 << 20;
 /// Shortest and longest time-out of a request.
 pub const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 10_000..=10_000_000_000;
-/// Time-out of a get in the protocol textile ([`crate::Protocol::Textile`], the protocol of
-/// akosik/TextileCache). It is the default of [`crate::Config::timeout_ns`] for this protocol. The
-/// original clients have the same time-out (`SO_RCVTIMEO` of 1000 µs).
+/// Time-out of a get in the protocol textile ([`crate::Protocol::Textile`]). It is the default of
+/// [`crate::Config::timeout_ns`] for this protocol. The original clients have the same time-out
+/// (`SO_RCVTIMEO` of 1000 µs).
 pub const TEXTILE_TIMEOUT_NS: u64 = 1_000_000;
 /// Shortest time-out of a set or delete in the protocol textile. The original clients have no
 /// time-out for TCP, but a run must end. 1 s is far above the time of any answer.
@@ -173,8 +173,7 @@ pub const AGENTS_MAX: usize = PARTS_MAX as usize - 1;
 /// has at most six histograms, and three more for each of 17 operations. Each histogram has some
 /// 28 000 buckets, which nearly always take a byte each.
 pub const FRAME_LEN_MAX: usize = 4 << 20;
-/// Longest message that is accepted from a peer that has not yet proved that it has the token (the
-/// secret that a coordinator and its agents share).
+/// Longest message that is accepted from a peer that has not yet proved that it has the token.
 pub const HELLO_LEN_MAX: usize = 1 << 10;
 /// Least length of a token in bytes. A shorter token could be guessed from a recorded handshake.
 pub const TOKEN_LEN_MIN: usize = 16;

@@ -3,9 +3,9 @@
 //! *bursts*).
 //!
 //! The kernel counts the resources of the process. The server counts its bursts and reports them in
-//! its answer to `stats`. These counters are read at the start and at the end of the interval, and
-//! the differences are the result. A separate thread reads the counters, so that reading them and
-//! printing the run's output do not delay each other.
+//! its answer to `stats curtail`. These counters are read at the start and at the end of the
+//! interval, and the differences are the result. A separate thread reads the counters, so that
+//! reading them and printing the run's output do not delay each other.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -130,7 +130,7 @@ impl Stream for UnixStream {
     }
 }
 
-/// A connection that requests a server's `stats`.
+/// A connection that requests a server's `stats curtail`.
 struct StatsClient {
     stream: BufReader<Box<dyn Stream>>,
     /// The longest time from a request to its complete answer. It is at most half of the interval,
@@ -173,9 +173,9 @@ impl StatsClient {
     }
 }
 
-/// Parses the bursts in an answer to `stats`. The rows `bursts_of_1`, `bursts_to_2` and so on have
-/// the numbers of wake-ups, in this order. The row `bursts_connections` has the sum of the ready
-/// connections. None: the server does not count bursts.
+/// Parses the bursts in an answer to `stats curtail`. The rows `bursts_of_1`, `bursts_to_2` and so
+/// on have the numbers of wake-ups, in this order. The row `bursts_connections` has the sum of the
+/// ready connections. None: the server does not count bursts.
 fn bursts_of(stats: &str) -> Option<Bursts> {
     let mut counts = Vec::new();
     let mut connections = None;

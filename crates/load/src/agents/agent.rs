@@ -280,9 +280,8 @@ fn idle_timeout_after_run(grace_ns: u64) -> Duration {
     Duration::from_nanos(slowest_agent_ns) + IDLE_TIMEOUT
 }
 
-/// Exchanges proofs with a coordinator. A proof shows that its sender has the token, without
-/// revealing the token: it is an HMAC over a random number (nonce) of each end. Returns the right
-/// to perform runs, once the coordinator's proof is verified.
+/// Exchanges proofs of the token ([`super::token`]) with a coordinator. Returns the right to
+/// perform runs, once the coordinator's proof is verified.
 fn handshake(
     shared: &Arc<SharedState>,
     receiver: &mut Receiver,

@@ -174,8 +174,7 @@ impl Coordinator {
     }
 }
 
-/// Connects to an agent, then exchanges proofs. A proof shows that its sender has the token,
-/// without revealing the token: it is an HMAC over a random number (nonce) of each end.
+/// Connects to an agent, then exchanges proofs of the token ([`super::token`]).
 fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), AgentError> {
     let stream = TcpStream::connect_timeout(&agent.address, HANDSHAKE_TIMEOUT);
     let stream = stream.map_err(AgentError::Connect)?;

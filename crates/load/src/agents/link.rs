@@ -68,8 +68,7 @@ pub(crate) struct Sender {
 /// Makes both halves of a connection from its socket. At first, only the short messages of the
 /// handshake are accepted: if the body of a received frame is longer than [`HELLO_LEN_MAX`], this
 /// is an error. After the handshake, the caller must raise this limit with
-/// [`Receiver::set_body_max`]. In the handshake, each end proves that it has the token, a secret
-/// that a coordinator and its agents share.
+/// [`Receiver::set_body_max`].
 pub(crate) fn open(stream: TcpStream) -> io::Result<(Receiver, Sender)> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SEND_TIMEOUT))?;

@@ -21,8 +21,7 @@
 //!   Stop ───────────────────────────►       ends the session
 //! ```
 //!
-//! A nonce is a random number that is used once. A proof shows that its sender has the token, a
-//! secret that the coordinator and its agents share. The agent ends the run early if it receives a
+//! Nonces and proofs are those of [`super::token`]. The agent ends the run early if it receives a
 //! `Stop` or a message that is not expected at that time, or if the connection ends.
 
 use measure::{Histogram, HistogramError};

@@ -1,6 +1,6 @@
-//! The carrier of protocol textile, the protocol of a published study of a multithreaded cache
-//! ([`crate::Protocol::Textile`]). It opens a new socket for each request and chooses the transport
-//! by the operation: a get is a datagram, any other request has its own TCP connection.
+//! The carrier of protocol textile ([`crate::Protocol::Textile`]). It opens a new socket for each
+//! request and chooses the transport by the operation: a get is a datagram, any other request has
+//! its own TCP connection.
 //!
 //! An answer over UDP consists of datagrams. Unlike memcached's, they have no header. Only the last
 //! one ends with a NUL byte. If several requests shared a socket, it would be unknown which request
