@@ -172,7 +172,7 @@ pub const AGENTS_MAX: usize = PARTS_MAX as usize - 1;
 /// Longest message between a coordinator and an agent. The longest kind of message is a summary. It
 /// has at most six histograms, and three more for each of 17 operations. Each histogram has some
 /// 28 000 buckets, which nearly always take a byte each.
-pub const FRAME_LEN_MAX: usize = 4 << 20;
+pub const MESSAGE_LEN_MAX: usize = 4 << 20;
 /// Longest message that is accepted from a peer that has not yet proved that it has the token.
 pub const HELLO_LEN_MAX: usize = 1 << 10;
 /// Least length of a token in bytes. A shorter token could be guessed from a recorded handshake.

@@ -18,7 +18,7 @@ use super::link::{self, LinkError, Receiver, Sender};
 use super::message::{Message, Refusal};
 use super::token::{Nonces, Role, Token, nonce};
 use crate::limits::{
-    FRAME_LEN_MAX, GRACE_NS_MAX, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, LAG_MAX_NS, OVERDUE_GRACE_NS,
+    GRACE_NS_MAX, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, LAG_MAX_NS, MESSAGE_LEN_MAX, OVERDUE_GRACE_NS,
     RUN_SLOT_TIMEOUT, SESSIONS_MAX,
 };
 use crate::part::Part;
@@ -242,7 +242,7 @@ fn serve_connection(
         }
     };
     // Until now, only messages that are short enough for a handshake were accepted.
-    receiver.set_body_max(FRAME_LEN_MAX);
+    receiver.set_body_max(MESSAGE_LEN_MAX);
     let mut session = Session {
         shared,
         sender: Arc::new(Mutex::new(sender)),

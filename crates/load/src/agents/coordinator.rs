@@ -21,7 +21,7 @@ use super::{AgentAddress, AgentError};
 use crate::config::{Config, ConfigError, Rate};
 use crate::error::Error;
 use crate::limits::{
-    AGENTS_MAX, AGREED_START_AHEAD_NS, FRAME_LEN_MAX, HANDSHAKE_TIMEOUT, LAG_MAX_NS,
+    AGENTS_MAX, AGREED_START_AHEAD_NS, HANDSHAKE_TIMEOUT, LAG_MAX_NS, MESSAGE_LEN_MAX,
     OVERDUE_GRACE_NS, PREPARE_TIMEOUT, PROBES,
 };
 use crate::measuring::{MeasuringClient, MeasuringRun, MeasuringThreads};
@@ -202,7 +202,7 @@ fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), 
         _ => return Err(AgentError::UnexpectedMessage),
     }
     // Until now, only messages that are short enough for a handshake were accepted.
-    receiver.set_body_max(FRAME_LEN_MAX);
+    receiver.set_body_max(MESSAGE_LEN_MAX);
     Ok((receiver, sender))
 }
 

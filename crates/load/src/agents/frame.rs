@@ -10,7 +10,7 @@
 //! the same in all versions. Therefore a program can read and report the version of a frame even if
 //! it cannot parse the message.
 
-use crate::limits::FRAME_LEN_MAX;
+use crate::limits::MESSAGE_LEN_MAX;
 
 /// The magic number: the first four bytes of every frame.
 const MAGIC: [u8; 4] = *b"CAGT";
@@ -65,8 +65,8 @@ pub enum Parsed<'a> {
 }
 
 /// Parses the first frame of `input`. The body of the frame may have up to `body_max` bytes, but
-/// never more than [`FRAME_LEN_MAX`]. The magic number, the version and the length are each checked
-/// once they have arrived, so an error can be returned for an incomplete frame.
+/// never more than [`MESSAGE_LEN_MAX`]. The magic number, the version and the length are each
+/// checked once they have arrived, so an error can be returned for an incomplete frame.
 ///
 /// # Errors
 /// The magic number is wrong, the version is not [`VERSION`], or the body is too long.
@@ -89,8 +89,7 @@ pub fn parse(input: &[u8], body_max: usize) -> Result<Parsed<'_>, FrameError> {
         return incomplete;
     };
     let len = u32::from_be_bytes([a, b, c, d]) as usize;
-    // Despite its name, `FRAME_LEN_MAX` limits the body without the head.
-    let most = body_max.min(FRAME_LEN_MAX);
+    let most = body_max.min(MESSAGE_LEN_MAX);
     if len > most {
         return Err(FrameError::TooLong { len, most });
     }
@@ -108,13 +107,13 @@ pub fn parse(input: &[u8], body_max: usize) -> Result<Parsed<'_>, FrameError> {
 /// Appends a frame with this body to `out`.
 ///
 /// # Errors
-/// The body is longer than [`FRAME_LEN_MAX`].
+/// The body is longer than [`MESSAGE_LEN_MAX`].
 pub fn emit(body: &[u8], out: &mut Vec<u8>) -> Result<(), FrameError> {
-    let (len, most) = (body.len(), FRAME_LEN_MAX);
+    let (len, most) = (body.len(), MESSAGE_LEN_MAX);
     if len > most {
         return Err(FrameError::TooLong { len, most });
     }
-    // The cast keeps the value, because `len` is at most `FRAME_LEN_MAX`, which is below 2³².
+    // The cast keeps the value, because `len` is at most `MESSAGE_LEN_MAX`, which is below 2³².
     let body_len = len as u32;
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_be_bytes());
@@ -143,7 +142,7 @@ mod tests {
             let stream: Vec<u8> = bodies.iter().flat_map(|body| frame(body)).collect();
             let mut rest = stream.as_slice();
             for body in &bodies {
-                let Ok(Parsed::Frame { body: parsed, len }) = parse(rest, FRAME_LEN_MAX) else {
+                let Ok(Parsed::Frame { body: parsed, len }) = parse(rest, MESSAGE_LEN_MAX) else {
                     panic!("{rest:?}")
                 };
                 prop_assert_eq!(parsed, body.as_slice());
@@ -156,7 +155,7 @@ mod tests {
         fn shortened_frame_is_incomplete(body in prop::collection::vec(any::<u8>(), 0..50)) {
             let whole = frame(&body);
             for len in 0..whole.len() {
-                let Ok(Parsed::Incomplete { needed }) = parse(&whole[..len], FRAME_LEN_MAX) else {
+                let Ok(Parsed::Incomplete { needed }) = parse(&whole[..len], MESSAGE_LEN_MAX) else {
                     panic!("{len} of {whole:?}")
                 };
                 prop_assert!(len < needed && needed <= whole.len());
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn emitting_a_body_above_the_limit_is_an_error_and_writes_nothing() {
         let mut out = Vec::new();
-        assert!(emit(&vec![0; FRAME_LEN_MAX + 1], &mut out).is_err());
+        assert!(emit(&vec![0; MESSAGE_LEN_MAX + 1], &mut out).is_err());
         assert!(out.is_empty());
     }
 }

@@ -4,7 +4,7 @@
 
 use super::frame::{self, HEAD_LEN, Parsed};
 use super::message::Message;
-use crate::limits::FRAME_LEN_MAX;
+use crate::limits::MESSAGE_LEN_MAX;
 
 /// Maximum number of frames that are checked in one input. Further frames are ignored.
 const FRAMES_MAX: usize = 64;
@@ -22,19 +22,19 @@ const FRAMES_MAX: usize = 64;
 /// A property does not hold.
 pub fn check_frames(mut input: &[u8]) {
     for _ in 0..FRAMES_MAX {
-        let parsed = frame::parse(input, FRAME_LEN_MAX);
+        let parsed = frame::parse(input, MESSAGE_LEN_MAX);
         let (body, len) = match parsed {
             Ok(Parsed::Frame { body, len }) => (body, len),
             Ok(Parsed::Incomplete { needed }) => {
                 // `needed` is the length of the whole frame, as far as it is known.
-                assert!(input.len() < needed && needed <= HEAD_LEN + FRAME_LEN_MAX);
+                assert!(input.len() < needed && needed <= HEAD_LEN + MESSAGE_LEN_MAX);
                 return;
             }
             Err(_) => return,
         };
-        assert_eq!(frame::parse(&input[..len], FRAME_LEN_MAX), parsed);
+        assert_eq!(frame::parse(&input[..len], MESSAGE_LEN_MAX), parsed);
         for prefix_len in [0, HEAD_LEN - 1, len / 2, len - 1] {
-            let parsed_prefix = frame::parse(&input[..prefix_len.min(len - 1)], FRAME_LEN_MAX);
+            let parsed_prefix = frame::parse(&input[..prefix_len.min(len - 1)], MESSAGE_LEN_MAX);
             assert!(
                 matches!(parsed_prefix, Ok(Parsed::Incomplete { .. })),
                 "{parsed_prefix:?}"
@@ -59,7 +59,7 @@ fn check_message(message: &Message) {
     if message.emit(&mut out).is_err() {
         return;
     }
-    let Ok(Parsed::Frame { body, .. }) = frame::parse(&out, FRAME_LEN_MAX) else {
+    let Ok(Parsed::Frame { body, .. }) = frame::parse(&out, MESSAGE_LEN_MAX) else {
         panic!("{message:?} was emitted as bytes that are not a frame");
     };
     match Message::parse(body) {

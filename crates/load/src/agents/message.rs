@@ -186,7 +186,7 @@ impl EndedSecond {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{FRAME_LEN_MAX, HELLO_LEN_MAX};
+    use crate::limits::{HELLO_LEN_MAX, MESSAGE_LEN_MAX};
     use frame::Parsed;
     use proptest::prelude::*;
 
@@ -194,7 +194,7 @@ mod tests {
     fn emit_and_parse(message: &Message) -> Message {
         let mut out = Vec::new();
         message.emit(&mut out).unwrap();
-        let Ok(Parsed::Frame { body, len }) = frame::parse(&out, FRAME_LEN_MAX) else {
+        let Ok(Parsed::Frame { body, len }) = frame::parse(&out, MESSAGE_LEN_MAX) else {
             panic!("{message:?}")
         };
         assert_eq!(len, out.len());
@@ -303,7 +303,7 @@ mod tests {
             include_bytes!("../../../../fuzz/corpus/agent_frames/run-of-a-coordinator");
         let agent = include_bytes!("../../../../fuzz/corpus/agent_frames/run-of-an-agent");
         for mut input in [&coordinator[..], &agent[..]] {
-            while let Ok(Parsed::Frame { body, len }) = frame::parse(input, FRAME_LEN_MAX) {
+            while let Ok(Parsed::Frame { body, len }) = frame::parse(input, MESSAGE_LEN_MAX) {
                 Message::parse(body).unwrap();
                 input = &input[len..];
             }
