@@ -85,11 +85,6 @@ struct StageComparisons {
 pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: Vec<Judged>) -> Result<String, Error> {
     let stages = answer::stages(run);
     let last = stages.last();
-    let started = run
-        .records
-        .iter()
-        .map(|record| record.started_unix_ns)
-        .min();
     let comparisons = stages.iter().filter_map(|it| stage_comparisons(run, it));
     let page = Page {
         style: STYLE,
@@ -98,7 +93,7 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: Vec<Judged>) -> Res
         question: run.plan.question.clone(),
         sentence: answer::sentence(run, last),
         front: Front::of(run, last),
-        started: started.map(units::moment).unwrap_or_default(),
+        started: run.started_unix_ns().map(units::moment).unwrap_or_default(),
         about: about(run),
         quick: run.plan.quick.then(|| quick().to_owned()),
         plan_notes: run.plan.notes.clone(),

@@ -7,7 +7,7 @@ use super::{Findings, circumstances};
 use crate::compare::RUN;
 use crate::figure::{Figure, FigureKind};
 use crate::page::{FigurePart, SCRIPT, STYLE, figure_part};
-use crate::record::{Plan, Value};
+use crate::record::Value;
 use crate::render::{drawings, view};
 use crate::{Error, Run, units};
 
@@ -119,18 +119,12 @@ fn changes(findings: &Findings) -> Vec<ChangeRow> {
 
 /// The metric over the runs.
 fn figures(findings: &Findings) -> Result<Vec<FigurePart>, Error> {
-    let run = numbered(findings.joined.clone());
+    let mut run = numbered(findings.joined.clone());
     let mut figure = Figure::new("history", FigureKind::Curve, &findings.metric.name);
     figure.x = Some(RUN.to_owned());
     let mut others = series::others(&run).into_iter().map(|it| it.name.clone());
     (figure.by, figure.panel) = (others.next(), others.next());
-    let run = Run {
-        plan: Plan {
-            figures: vec![figure],
-            ..run.plan.clone()
-        },
-        ..run
-    };
+    run.plan.figures = vec![figure];
     let drawings = drawings(&run, view(&run)?.as_ref())?;
     Ok(drawings.iter().map(figure_part).collect())
 }

@@ -157,13 +157,13 @@ pub(super) fn changes(series: &[Series], seed: u64) -> Vec<Change> {
         let values: Vec<f64> = series.medians.iter().map(|(_, median)| *median).collect();
         let found = change_points(&values, alpha, seed).unwrap_or_default();
         // The ends of the parts between changes.
-        let mut places = vec![0];
-        places.extend(found.iter().map(|it| it.at));
-        places.push(values.len());
+        let mut ends = vec![0];
+        ends.extend(found.iter().map(|it| it.at));
+        ends.push(values.len());
         let of_change = |(nth, change): (usize, &measure::ChangePoint)| {
             let (before, after) = (
-                &values[places[nth]..change.at],
-                &values[change.at..places[nth + 2]],
+                &values[ends[nth]..change.at],
+                &values[change.at..ends[nth + 2]],
             );
             Change {
                 place: series.place.clone(),
