@@ -165,7 +165,8 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             for (name, why) in &gallery.unreadable {
                 eprintln!("not shown: {name}: {why}");
             }
-            println!("{} runs: {}", gallery.runs, gallery.page.display());
+            let runs = report::plural(gallery.runs as u64, "run");
+            println!("{runs}: {}", gallery.page.display());
             Ok(ExitCode::SUCCESS)
         }
         Verb::Report { folder } => {

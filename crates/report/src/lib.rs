@@ -36,3 +36,4 @@ pub use history::{History, history};
 pub use render::{Rendered, SvgFigure, figures_of, page_of, render, target_text, text_summary};
 pub use run::{MissingTrial, Run, check_readable};
 pub use trials_csv::{COLUMNS, write_csv};
+pub use units::plural;

@@ -235,7 +235,8 @@ pub(crate) fn moment(unix_ns: u64) -> String {
 }
 
 /// `1 trial`, `2 trials`.
-pub(crate) fn plural(count: u64, noun: &str) -> String {
+#[must_use]
+pub fn plural(count: u64, noun: &str) -> String {
     format!(
         "{} {noun}{}",
         self::count(count),
