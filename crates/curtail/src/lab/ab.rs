@@ -60,7 +60,7 @@ struct Build {
 
 pub(super) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::load(&flags.experiment)?;
-    // What is wrong with the experiment is said before minutes of building.
+    // An experiment that cannot be run with builds is refused before minutes of building.
     experiment.of_builds(["a", "b"], flags.server.as_deref())?;
     let scratch = tempfile::tempdir().context("failed to make a folder for the builds")?;
     let builds = builds(flags, scratch.path())?;

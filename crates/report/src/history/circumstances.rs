@@ -1,8 +1,9 @@
 //! Which runs of an experiment have a common history, and what else changed between two of them.
 //!
-//! The latest run is the measure. Runs on another machine, or whose file stated other settings, are
-//! left out: their level would be another one without a change of what is measured. Builds, the
-//! kernel, and versions of servers are what a history is about; they are listed at the changes.
+//! All runs are compared with the latest one. Runs on another machine, or whose file stated other
+//! settings, are left out: their level would be another one without a change of what is measured.
+//! Builds, the kernel, and versions of servers are what a history is about; they are listed at the
+//! changes.
 
 use toml::{Table, Value};
 
