@@ -5,9 +5,9 @@
 //! load return any store that the C++11 memory model allows, and reports data races on plain
 //! memory. The models for loom are in `epochs/weak_memory.rs`, `heap/segment/weak_memory.rs` and
 //! `heap/block/access/weak_memory.rs`. The models run the production code of `epochs.rs`,
-//! `heap/segment.rs` and `heap/block/access.rs`.
-//! A model replaces the code around them, such as the index, and uses relaxed orderings there. So
-//! the model passes only if the orderings of the file under test suffice by themselves.
+//! `heap/segment.rs` and `heap/block/access.rs`. A model replaces the code around them, such as the
+//! index, and uses relaxed orderings there. So the model passes only if the orderings of the file
+//! under test suffice by themselves.
 //!
 //! Loom has three limits:
 //!
@@ -77,8 +77,8 @@ impl Bytes {
 
 /// A word by which a model marks the points at which loom shall preempt its threads. Each thread
 /// stores to this word at such a point. No thread loads the word, so loom tries all orders of these
-/// stores, and with them all orders of the points. A word that is never loaded
-/// synchronises nothing.
+/// stores, and with them all orders of the points. A word that is never loaded does not synchronise
+/// threads.
 #[derive(Debug)]
 pub(crate) struct PreemptionPoint(AtomicU8);
 

@@ -3,10 +3,8 @@
 //! all reads of the block. The models access index entries with relaxed ordering. So only the
 //! epochs order the accesses of different threads to entries and blocks.
 //!
-//! `explore` runs a model in many executions. A model returns in `CaseArose` whether the case under
-//! test occurred in the execution, and `explore` fails if the case occurred in no execution.
-//! `PreemptionPoint::point` marks a point at which loom may run another thread. On `Bytes`, plain
-//! memory, loom detects data races, such as a write that is not ordered after a read.
+//! `src/weak_memory.rs` documents what these models share with others: `explore`, `CaseArose`,
+//! `PreemptionPoint` and `Bytes`.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;

@@ -17,12 +17,12 @@ use crate::worker::Worker;
 #[derive(Debug)]
 pub struct Walk {
     store: Arc<Store>,
-    position: Position,
+    position: WalkPosition,
 }
 
-#[derive(Debug)]
 /// How far a walk has come. The two kinds of walk keep it in different places.
-enum Position {
+#[derive(Debug)]
+enum WalkPosition {
     /// The number of a complete walk. The index keeps the position of this walk.
     Index(WalkNumber),
     /// The next bucket of a survey, which may miss items that move in the index.
@@ -59,7 +59,7 @@ impl Store {
         let number = self.index.begin_walk(now_s)?;
         Some(Walk {
             store: Arc::clone(self),
-            position: Position::Index(number),
+            position: WalkPosition::Index(number),
         })
     }
 
@@ -69,7 +69,7 @@ impl Store {
     pub fn survey(self: &Arc<Self>) -> Walk {
         Walk {
             store: Arc::clone(self),
-            position: Position::Bucket(0),
+            position: WalkPosition::Bucket(0),
         }
     }
 }
@@ -79,8 +79,8 @@ impl Walk {
     fn next(&mut self, now_s: u32) -> Visited {
         let index = &self.store.index;
         match &mut self.position {
-            Position::Index(number) => index.walk(*number, now_s),
-            Position::Bucket(bucket) => match index.peek_bucket(*bucket) {
+            WalkPosition::Index(number) => index.walk(*number, now_s),
+            WalkPosition::Bucket(bucket) => match index.peek_bucket(*bucket) {
                 Some(entries) => {
                     *bucket += 1;
                     Visited::Bucket(entries)
@@ -95,7 +95,7 @@ impl Walk {
 
 impl Drop for Walk {
     fn drop(&mut self) {
-        if let Position::Index(number) = self.position {
+        if let WalkPosition::Index(number) = self.position {
             self.store.index.end_walk(number);
         }
     }

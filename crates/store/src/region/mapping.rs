@@ -218,8 +218,8 @@ mod tests {
         }
     }
 
-    #[test]
     /// If the whole TiB became resident, this test would run out of memory.
+    #[test]
     fn untouched_memory_is_not_resident() {
         let region = Mapping::reserve(1 << 40).unwrap();
         region.words()[1 << 36].store(1, Relaxed);

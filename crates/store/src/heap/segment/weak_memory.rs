@@ -3,9 +3,8 @@
 //! evacuates the segment sees the complete block. The models access the index entry with relaxed
 //! ordering. So only the operations on the segment order accesses to the entry and to the block.
 //!
-//! A model returns in `CaseArose` whether the case under test occurred in an execution, and
-//! `explore` fails if it occurred in none. `PreemptionPoint::point` marks a point at which loom may
-//! run another thread.
+//! `src/weak_memory.rs` documents what these models share with others: `explore`, `CaseArose`,
+//! `PreemptionPoint` and `Bytes`.
 
 use super::*;
 use crate::epochs::Epochs;

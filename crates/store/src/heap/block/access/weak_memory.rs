@@ -4,9 +4,8 @@
 //! the index entry with relaxed ordering. So only the dead mark orders the unlinking before the
 //! reuse of the memory.
 //!
-//! A model returns in `CaseArose` whether the case under test occurred in an execution, and
-//! `explore` fails if it occurred in none. `PreemptionPoint::point` marks a point at which loom may
-//! run another thread.
+//! `src/weak_memory.rs` documents what these models share with others: `explore`, `CaseArose`,
+//! `PreemptionPoint` and `Bytes`.
 
 use super::*;
 use crate::epochs::Epochs;
