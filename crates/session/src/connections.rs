@@ -359,9 +359,7 @@ impl ConnectionList {
     }
 }
 
-/// One step of [`ConnectionList::resume`]. Its code is compiled once for the encoder type of each
-/// protocol. A closure cannot be generic over this type. The step is therefore a struct: its fields
-/// stand for the captured variables, and its method `run` is the code ([`WithEncoder`]).
+/// The arguments of [`ConnectionList::resume`], for the code that is compiled for each encoder.
 struct ListStep<'a> {
     after: i32,
     own: i32,

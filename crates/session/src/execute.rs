@@ -50,8 +50,7 @@ pub(crate) fn request(
     })
 }
 
-/// The arguments of [`request`], whose code is in `run`. The compiler makes one copy of `run` for
-/// each type of encoder.
+/// The arguments of [`request`], for the code that is compiled for each encoder.
 struct Execute<'r, 'i, 'c> {
     request: &'r Prepared<'i>,
     input: &'r [u8],

@@ -226,6 +226,7 @@ mod tests {
     fn a_sample_contains_only_the_requests_of_its_own_burst() {
         let counters = Counters::default();
         let mut recorder = LatencyRecorder::new(LatencyRecording::Sampled);
+        let recorded = |class| counters.latencies().snapshot().of(class).count();
         for number in 1..=2 * LATENCY_BURST_INTERVAL {
             recorder.begin(&counters);
             counters.add(Counter::CmdGet, 2);
@@ -239,28 +240,14 @@ mod tests {
                 recorder.record(&counters, 7_000);
             }
         }
-        assert_eq!(
-            counters
-                .latencies()
-                .snapshot()
-                .of(CommandClass::Get)
-                .count(),
-            4
-        );
+        assert_eq!(recorded(CommandClass::Get), 4);
         // If no time is passed for the sampled burst, the next burst is sampled in its place.
         for _ in 0..=LATENCY_BURST_INTERVAL {
             recorder.begin(&counters);
             counters.count(Counter::CmdSet);
         }
         recorder.record(&counters, 7_000);
-        assert_eq!(
-            counters
-                .latencies()
-                .snapshot()
-                .of(CommandClass::Set)
-                .count(),
-            1
-        );
+        assert_eq!(recorded(CommandClass::Set), 1);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub(crate) fn resume(
     }
 }
 
-/// The arguments of the part of [`resume`] that is compiled once for each type of encoder.
+/// The arguments of [`resume`], for the code that is compiled for each encoder.
 struct ReadKeys<'r, 'i, 'c> {
     unanswered: Keys<'i>,
     touch: Option<i32>,
