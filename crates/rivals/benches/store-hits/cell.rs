@@ -9,6 +9,8 @@ use crate::real;
 
 /// Look-ups that come together.
 const BURST: usize = 8;
+/// A hit ratio of 1, in percentage points.
+pub(crate) const POINTS: f64 = 100.0;
 /// All reads count: the first read of a key is a miss for every design.
 pub(crate) const PACE: Pace = Pace {
     burst: BURST,

@@ -6,9 +6,9 @@ use rivals::segments::{Segments, Shape};
 use rivals::trace::Trace;
 use store::eviction::{POLICIES, POLICY_COUNT};
 
-use crate::cell::{PACE, ours};
+use crate::cell::{PACE, POINTS, ours};
 
-/// Hit ratios of one trace in one memory.
+/// The hit ratios of one trace in one memory.
 pub(crate) struct Simulation {
     /// Most items that the store held.
     items: u64,
@@ -59,31 +59,27 @@ impl Simulation {
             self.items,
             self.store,
             self.chosen,
-            self.error() * 100.0,
+            self.error(),
             fixed.join(" ")
         );
     }
 
-    /// The simulation's hit ratio less the store's.
+    /// The simulation's hit ratio less the store's, in points.
     fn error(&self) -> f64 {
-        self.chosen - self.store
+        (self.chosen - self.store) * POINTS
     }
 }
 
-/// Prints by how much the simulation is off.
+/// Prints how far the simulation is from the store.
 pub(crate) fn summarise(cells: &[Simulation]) {
     if cells.is_empty() {
         return;
     }
-    let mean = cells.iter().map(|cell| cell.error().abs()).sum::<f64>() / cells.len() as f64;
-    let most = cells
-        .iter()
-        .map(|cell| cell.error().abs())
-        .fold(0.0, f64::max);
+    let distances = cells.iter().map(|cell| cell.error().abs());
+    let mean = distances.clone().sum::<f64>() / cells.len() as f64;
+    let most = distances.fold(0.0, f64::max);
     println!(
-        "\nsimulated segments and store: {} cells, {:.2} points apart on average, {:.2} at most",
-        cells.len(),
-        mean * 100.0,
-        most * 100.0
+        "\nsimulated segments and store: {} cells, {mean:.2} points apart on average, {most:.2} at most",
+        cells.len()
     );
 }

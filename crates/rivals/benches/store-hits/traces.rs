@@ -17,7 +17,7 @@ use rivals::trace::Trace;
 use rivals::trace::catalogue::{CATALOGUE, Entry, Role};
 
 use crate::FOOTPRINTS;
-use crate::cell::{Cell, SIMPLE};
+use crate::cell::{Cell, POINTS, SIMPLE};
 use crate::real::KEY_LEN;
 use crate::segments::{self, Simulation};
 
@@ -38,8 +38,6 @@ const QUICK_REQUESTS: usize = 500_000;
 /// Points of the hit ratio that the store may be below the best of [`SIMPLE`], and memcached.
 const TARGET_BELOW: f64 = 1.0;
 const TARGET_BELOW_MEMCACHED: f64 = 0.2;
-/// Points from which on a distance counts as one: hit ratios are printed to a hundredth.
-const POINTS: f64 = 100.0;
 
 /// What is to be measured.
 pub(crate) struct Options<'o> {
