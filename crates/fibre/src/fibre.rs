@@ -15,9 +15,9 @@ use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering}
 /// The record of a fibre.
 ///
 /// One of the references to a record is the fibre's own, of type [`Ready`]. This reference is held
-/// by the processor that runs the fibre, or by the *lane* (a queue of ready fibres) that contains
-/// it. While the fibre is parked, the reference has no holder: [`Ready::park`] leaks it, and the
-/// waker that schedules the fibre recovers it.
+/// by the processor that runs the fibre, or by the lane that contains it. While the fibre is
+/// parked, the reference has no holder: [`Ready::park`] leaks it, and the waker that schedules the
+/// fibre recovers it.
 pub(crate) struct Record {
     /// Whether the fibre is parked, and whether a wake-up has left it a permit.
     pub(crate) permit: Permit,

@@ -1,9 +1,8 @@
-//! Idle processors: how a *processor* (a kernel thread that runs fibres) announces that it has no
-//! work, and how it is woken.
+//! Idle processors: how a processor announces that it has no work, and how it is woken.
 //!
-//! A processor without work first announces itself as idle, then searches every *lane* (a queue of
-//! ready fibres) once more, then sleeps. A waker first puts a fibre in a lane, then checks for idle
-//! processors, and wakes the one that announced itself last.
+//! A processor without work first announces itself as idle, then searches every lane once more,
+//! then sleeps. A waker first puts a fibre in a lane, then checks for idle processors, and wakes
+//! the one that announced itself last.
 //!
 //! No wake-up is lost, because the search and the insertion both take the lane's lock. If the
 //! insertion comes first, the search finds the fibre. If the search comes first, its unlock and the

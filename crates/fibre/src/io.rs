@@ -1,5 +1,5 @@
 //! How fibres wait for the kernel. There are two I/O backends: *rings* (an io_uring per processor)
-//! and *readiness* (an epoll per processor). A *processor* is a kernel thread that runs fibres.
+//! and *readiness* (an epoll per processor).
 
 pub(crate) mod poll;
 pub(crate) mod rings;

@@ -23,7 +23,7 @@
 //!
 //! Invariants:
 //!
-//! - A fibre is in exactly one place: on a processor, in a lane (a queue of ready fibres), or
+//! - A fibre is in exactly one place: on a processor, in a *lane* (a queue of ready fibres), or
 //!   *parked*: it waits until it is woken. Of all wakers of a parked fibre, exactly one puts it in
 //!   a lane (`permit.rs`).
 //! - No wake-up is lost (`idle.rs`).

@@ -1,4 +1,4 @@
-//! The state of a *processor* (a kernel thread that runs fibres) that no other thread uses.
+//! The state of a processor that no other thread uses.
 
 use std::cell::Cell;
 use std::sync::Arc;

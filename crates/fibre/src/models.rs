@@ -263,9 +263,9 @@ fn no_fibre_waits_behind_a_fibre_that_does_not_yield_steal() {
     });
 }
 
-/// Two fibres yield several times, and so move between the *lanes* (queues) of one processor, while
-/// the other processor searches the lanes. Then fibre 0 occupies its processor until fibre 1 has
-/// ended, so the other processor must find fibre 1.
+/// Two fibres yield several times, and so move between the lanes of one processor, while the other
+/// processor searches the lanes. Then fibre 0 occupies its processor until fibre 1 has ended, so
+/// the other processor must find fibre 1.
 fn fibre_that_moves_between_lanes_is_found(kind: Scheduler) {
     const YIELDS: usize = 3;
     let anchor = Anchor::model(kind, PROCESSORS);

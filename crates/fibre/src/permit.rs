@@ -9,11 +9,11 @@
 //! PARKED ────────────► RUNNING, and the waker puts the fibre in a queue
 //! ```
 //!
-//! A fibre that parks first leaves its stack. Only then does its *processor* (the kernel thread
-//! that runs the fibre) set the word to `PARKED`. Before that, no other processor can run the
-//! fibre, so two processors never run the same fibre. If a waker finds the word still at `RUNNING`,
-//! the waker leaves a *permit*: it sets the word to `PERMITTED`. The processor then finds the
-//! permit and runs the fibre again, so no wake-up is lost.
+//! A fibre that parks first leaves its stack. Only then does its processor set the word to
+//! `PARKED`. Before that, no other processor can run the fibre, so two processors never run the
+//! same fibre. If a waker finds the word still at `RUNNING`, the waker leaves a *permit*: it sets
+//! the word to `PERMITTED`. The processor then finds the permit and runs the fibre again, so no
+//! wake-up is lost.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 

@@ -108,10 +108,10 @@ pub(crate) fn exchange<S: RunQueues>(
 
 /// Wakes an idle processor if fibres remain in the processor's own queues after one was taken.
 ///
-/// A processor that becomes idle searches the lanes (queues of ready fibres) one after the other.
-/// During the search a fibre that yields can move from a lane not yet searched to a lane already
-/// searched, and the search then misses it. The processor that owns the second lane may never take
-/// the fibre, because it may itself run a fibre that never yields.
+/// A processor that becomes idle searches the lanes one after the other. During the search a fibre
+/// that yields can move from a lane not yet searched to a lane already searched, and the search
+/// then misses it. The processor that owns the second lane may never take the fibre, because it may
+/// itself run a fibre that never yields.
 ///
 /// `has_any` sees every processor whose search missed a remaining fibre. That processor announced
 /// itself, then locked and unlocked the lane; the fibre was enqueued later, under the same lock.

@@ -1,5 +1,4 @@
-//! A runtime: starts its *processors* (the kernel threads that run fibres), spawns fibres, and
-//! stops the processors.
+//! A runtime: starts its processors, spawns fibres, and stops the processors.
 
 use std::fmt;
 use std::io;

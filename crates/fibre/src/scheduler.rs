@@ -1,7 +1,6 @@
 //! The schedulers: they choose which ready fibre runs next, and on which processor. Three types
 //! implement [`RunQueues`], and a runtime uses one of them, chosen at its start. The loop of a
-//! *processor* (a kernel thread that runs fibres) is generic over the scheduler, so it calls the
-//! scheduler without dynamic dispatch.
+//! processor is generic over the scheduler, so it calls the scheduler without dynamic dispatch.
 
 pub(crate) mod fair;
 pub(crate) mod global;

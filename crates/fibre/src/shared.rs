@@ -1,4 +1,4 @@
-//! The state that all *processors* (kernel threads that run fibres) of a runtime share.
+//! The state that all processors of a runtime share.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};

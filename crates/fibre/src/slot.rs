@@ -1,5 +1,5 @@
-//! The parts of a *processor* (a kernel thread that runs fibres) that other processors may use: its
-//! reactor (which waits for the kernel), its timers and its counters.
+//! The parts of a processor that other processors may use: its reactor (which waits for the
+//! kernel), its timers and its counters.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

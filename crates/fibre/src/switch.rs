@@ -1,5 +1,4 @@
-//! Context switches between the thread of a *processor* (a kernel thread that runs fibres) and the
-//! stacks of fibres.
+//! Context switches between the thread of a processor and the stacks of fibres.
 //!
 //! A fibre leaves its stack when it calls [`leave`], whose argument is the reason, or when its
 //! closure returns. It never leaves while it unwinds from a panic, because the standard library

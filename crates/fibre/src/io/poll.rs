@@ -1,5 +1,4 @@
-//! The I/O backend *readiness*: one edge-triggered epoll per *processor* (a kernel thread that runs
-//! fibres).
+//! The I/O backend *readiness*: one edge-triggered epoll per processor.
 //!
 //! A socket is registered once, with the epoll of the processor on which it is created. A fibre
 //! first makes a non-blocking call, and waits only if the socket is not ready for the call. Two

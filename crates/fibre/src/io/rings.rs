@@ -1,4 +1,4 @@
-//! The I/O backend *rings*: one io_uring per *processor* (a kernel thread that runs fibres).
+//! The I/O backend *rings*: one io_uring per processor.
 //!
 //! A fibre's request goes into the ring of the processor that runs the fibre. The processor submits
 //! requests in batches: at intervals, and when it has no fibre to run.

@@ -1,9 +1,8 @@
 //! Fairness by helping, after the Cforall runtime (T. Delisle, PhD thesis, University of Waterloo
 //! 2022).
 //!
-//! Every *processor* (a kernel thread that runs fibres) has two *lanes* (FIFO queues of ready
-//! fibres). The fibres that the processor makes ready go to its lanes in turn. The processor takes
-//! from the lane whose head fibre has waited longer.
+//! Every processor has two lanes. The fibres that the processor makes ready go to its lanes in
+//! turn. The processor takes from the lane whose head fibre has waited longer.
 //!
 //! At intervals a processor also checks a lane of another processor, picked at random. It *helps*
 //! that processor, that is, it takes the head fibre of the lane, if the fibre has waited more than

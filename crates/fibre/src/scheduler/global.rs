@@ -1,5 +1,5 @@
-//! One lane (a queue of ready fibres) for all processors. This is the simplest scheduler, and the
-//! baseline with which the others are compared.
+//! One lane for all processors. This is the simplest scheduler, and the baseline with which the
+//! others are compared.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;

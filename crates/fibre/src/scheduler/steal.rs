@@ -1,9 +1,8 @@
 //! Work stealing in ring order, after libfibre (Karsten and Barghi, POMACS 4(1), 2020).
 //!
-//! Every *processor* (a kernel thread that runs fibres) has a *lane* (a FIFO queue of ready fibres)
-//! and a *handoff slot*, which holds at most one fibre. A ready fibre goes to the lane of the
-//! processor that made it ready. But if another processor is idle, the fibre goes to the handoff
-//! slot of that processor, which is then woken.
+//! Every processor has a lane and a *handoff slot*, which holds at most one fibre. A ready fibre
+//! goes to the lane of the processor that made it ready. But if another processor is idle, the
+//! fibre goes to the handoff slot of that processor, which is then woken.
 //!
 //! A processor without work checks all other processors, beginning with its neighbour, and spins
 //! for a while before it sleeps. A processor that always has work never checks the others. So a
