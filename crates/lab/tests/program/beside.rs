@@ -140,7 +140,7 @@ fn a_process_that_dies_during_a_trial_fails_it_and_the_run_goes_on() {
     });
     let program = fixture.wait_for_held();
     fixture.kill("well");
-    // The program itself succeeds.
+    // The program itself succeeds, unless the lab notices the death first and ends it.
     fixture.release(program);
     let outcome = lab.join().unwrap();
     assert_eq!((outcome.measured, outcome.failed), (5, 1));
