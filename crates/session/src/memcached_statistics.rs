@@ -18,33 +18,38 @@ pub enum OptionalPart {
 }
 
 impl OptionalPart {
-    const ALL: [Self; 3] = [Self::Crawler, Self::Maintainer, Self::PageMover];
-
-    const fn statistics(self) -> &'static [&'static str] {
-        match self {
-            Self::Crawler => &CRAWLER_STATISTICS,
-            Self::Maintainer => &MAINTAINER_STATISTICS,
-            Self::PageMover => &PAGE_MOVER_STATISTICS,
-        }
-    }
-
     /// The optional part to which a statistic belongs. `None` if the statistic belongs to no such
     /// part.
     #[must_use]
     pub fn of(statistic: &[u8]) -> Option<Self> {
-        let mut parts = Self::ALL.into_iter();
-        parts.find(|part| contains(part.statistics(), statistic))
+        match statistic {
+            b"lru_crawler_running" | b"lru_crawler_starts" => Some(Self::Crawler),
+            b"lru_maintainer_juggles"
+            | b"evicted_active"
+            | b"moves_to_cold"
+            | b"moves_to_warm"
+            | b"moves_within_lru"
+            | b"direct_reclaims"
+            | b"lru_bumps_dropped" => Some(Self::Maintainer),
+            b"slab_reassign_rescues"
+            | b"slab_reassign_chunk_rescues"
+            | b"slab_reassign_inline_reclaim"
+            | b"slab_reassign_busy_items"
+            | b"slab_reassign_busy_deletes"
+            | b"slab_reassign_busy_nomem"
+            | b"slab_reassign_last_busy_status"
+            | b"slab_reassign_running"
+            | b"slabs_moved" => Some(Self::PageMover),
+            _ => None,
+        }
     }
 }
 
 /// Whether memcached's `stats` has a statistic of this name.
 #[must_use]
 pub fn is_of_memcached(statistic: &[u8]) -> bool {
-    contains(&STATISTICS, statistic) || OptionalPart::of(statistic).is_some()
-}
-
-fn contains(names: &[&str], statistic: &[u8]) -> bool {
-    names.iter().any(|name| name.as_bytes() == statistic)
+    STATISTICS.iter().any(|name| name.as_bytes() == statistic)
+        || OptionalPart::of(statistic).is_some()
 }
 
 /// The statistics that do not belong to an [`OptionalPart`]. Those of the idle timeout and of the
@@ -154,30 +159,6 @@ const STATISTICS: [&str; 104] = [
     "extstore_bytes_fragmented",
     "extstore_limit_maxbytes",
     "extstore_io_queue",
-];
-
-const CRAWLER_STATISTICS: [&str; 2] = ["lru_crawler_running", "lru_crawler_starts"];
-
-const MAINTAINER_STATISTICS: [&str; 7] = [
-    "lru_maintainer_juggles",
-    "evicted_active",
-    "moves_to_cold",
-    "moves_to_warm",
-    "moves_within_lru",
-    "direct_reclaims",
-    "lru_bumps_dropped",
-];
-
-const PAGE_MOVER_STATISTICS: [&str; 9] = [
-    "slab_reassign_rescues",
-    "slab_reassign_chunk_rescues",
-    "slab_reassign_inline_reclaim",
-    "slab_reassign_busy_items",
-    "slab_reassign_busy_deletes",
-    "slab_reassign_busy_nomem",
-    "slab_reassign_last_busy_status",
-    "slab_reassign_running",
-    "slabs_moved",
 ];
 
 /// Statistics that are always 0: there are no slab pages, no LRU lists, no crawler thread, no
