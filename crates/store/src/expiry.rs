@@ -1,4 +1,4 @@
-//! When an item expires.
+//! The expiry of an item: the second from which reads no longer return the item.
 
 /// The time at which an item expires, in whole seconds of the caller's clock. Reads before second
 /// `t` return an item with `Expiry::at(t)`. Reads from second `t` on do not.
@@ -21,7 +21,7 @@ impl Expiry {
         Self(word)
     }
 
-    /// Encodes the expiry, to be stored in memory. Later expiries have larger words.
+    /// Encodes the expiry as a word to be stored in memory. A later expiry has a larger word.
     pub(crate) fn word(self) -> u32 {
         self.0
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_expires_exactly_in_the_second_of_its_expiry() {
+    fn an_item_has_expired_from_the_second_of_its_expiry_on() {
         let expiry = Expiry::at(10);
         assert!(!expiry.is_past(9));
         assert!(expiry.is_past(10));

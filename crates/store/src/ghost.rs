@@ -1,15 +1,17 @@
 //! Ghosts: remembered hashes of items that were evicted from the small part (the ghost queue of
-//! S3-FIFO, Yang et al., SOSP 2023). An item that is written again soon after its eviction goes to
-//! the main part, without probation in the small part.
+//! S3-FIFO, Yang et al., SOSP 2023). The small part contains new items on probation. An item that
+//! is written again soon after its eviction skips the probation: it goes directly to the main part,
+//! the queue of items that were requested again.
 //!
 //! A hash selects a set, and 16 other bits of the hash, its tag, are stored there. A set has space
 //! for eight tags, and a new tag replaces the oldest one. About one in 8000 lookups is a false
 //! positive (eight tags of 16 bits). Its only effect is that a new item starts in the main part.
 //!
-//! *How many sets are used.* The table takes a fixed share of the memory, but only few items fit
-//! into the memory if they are large. If all sets were used, a ghost would then be remembered for
-//! many more evictions than the store has items, and nearly every returning key would skip its
-//! probation. So only as many sets are used as are needed for [`GHOSTS_PER_ITEM`] ghosts per item.
+//! *How many sets are used.* The size of the table is a fixed share of the memory, but the number
+//! of items in the store depends on their sizes. If the items are large, the table has many more
+//! ghosts than the store has items. If all sets were used then, an evicted key would be remembered
+//! for very long, and nearly every key that returns would skip its probation. So only as many sets
+//! are used as are needed for [`GHOSTS_PER_ITEM`] ghosts per item.
 
 use crate::limits::{GHOST_PART, GHOST_SETS_TOLERANCE, GHOSTS_PER_ITEM};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +37,7 @@ pub struct Ghosts {
 }
 
 impl Ghosts {
-    /// Size in bytes of the table of a store with this memory.
+    /// Size in bytes of the table of a store whose memory limit is `memory` bytes.
     #[must_use]
     pub fn bytes_in(memory: u64) -> u64 {
         memory / GHOST_PART
@@ -60,10 +62,10 @@ impl Ghosts {
         self.used.load(Ordering::Relaxed) * GHOSTS_PER_SET as u64
     }
 
-    /// Changes the number of sets in use to that which a store of `items` items needs, if the two
-    /// numbers differ much. A change loses most ghosts, because their hashes then select other
-    /// sets. A set that was used earlier still contains its old ghosts, which newer ghosts soon
-    /// replace.
+    /// Sets the number of sets in use to the number that a store of `items` items needs. If the two
+    /// numbers differ by a factor of at most [`GHOST_SETS_TOLERANCE`], changes nothing. A change
+    /// loses most ghosts, because their hashes then select other sets. A set that is used again
+    /// still contains its old ghosts, which newer ghosts soon replace.
     pub fn fit(&self, items: u64) {
         let wanted = (items * GHOSTS_PER_ITEM).div_ceil(GHOSTS_PER_SET as u64);
         let wanted = wanted.clamp(1, self.sets.len() as u64);
@@ -114,8 +116,9 @@ impl Ghosts {
 
     /// Returns the set that the hash selects, and the tag of the hash.
     fn set_and_tag(&self, hash: u64) -> (&[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD], u64) {
-        // The product depends on more bits of the hash than the low bits, which select the index
-        // shard. The upper half of the product selects the set, and the lower half has the tag.
+        // The low bits of the hash alone do not suffice: they select the index shard. The product
+        // mixes them with the other bits. Its upper half selects the set, and the tag is taken from
+        // its lower half.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
         let number = ((mixed & 0xffff_ffff) * self.used.load(Ordering::Relaxed)) >> 32;
         let set = &self.sets[number as usize];
@@ -179,7 +182,7 @@ mod tests {
                 "{items}"
             );
         }
-        // The table has no more sets.
+        // The table has 1000 sets of eight ghosts, too few for two million ghosts.
         assert!(expected(8000).contains(&remembered(1_000_000)));
         // A small change of the number of items does not change the number of sets, which would
         // lose ghosts.

@@ -2,20 +2,21 @@
 //! metadata of two cache lines in a separate table.
 //!
 //! ```text
-//! mapping  │ segment 0 │ segment 1 │ …        each has a power of two of bytes
+//! mapping  │ segment 0 │ segment 1 │ …        the size of each is a power of two
 //!          └ 8 bytes unused, then block, block, block, … , end marker
 //! ```
 //!
 //! **Why reads need no lock.**
 //!
-//! - A single writer fills a block. Meanwhile the writer holds the segment, which prevents its
-//!   evacuation. Then the writer publishes the block by storing its location in a word of the
-//!   index.
-//! - After that, only three fields of the block change: its expiry, its access word, and the list
-//!   of pieces of a large item. All three are atomics.
-//! - The memory of the block is reused only when no location refers to it, every worker has been
-//!   quiescent since then (has announced that it holds no references, `epochs.rs`), and no pin
-//!   holds the segment for a client that is still receiving a value.
+//! - A single writer fills a block. Meanwhile the writer *holds* the segment. A hold prevents the
+//!   evacuation of the segment, which would copy the segment's live blocks elsewhere and reuse its
+//!   memory. Then the writer publishes the block by storing its location in a word of the index.
+//! - After that, only three fields of the block change: its expiry, its access word (the time of
+//!   the last access, and flags), and the list of pieces of a large item. All three are atomics.
+//! - The memory of the block is reused only if three conditions hold: no stored location refers to
+//!   the block; every worker has been quiescent since then (has announced that it has no
+//!   references, `epochs.rs`); and no *pin* holds the segment. A pin is a hold for a client that is
+//!   still receiving a value.
 //!
 //! Therefore a worker that is online and has read a location from the index may use the block until
 //! the worker becomes quiescent.
@@ -62,8 +63,8 @@ impl BlockRef<'_> {
     pub(crate) fn prefetch_to_replace(&self, key_len: usize) {
         let start = self.block.address();
         // The line of the header is prefetched for writing, because the writer will set the dead
-        // mark there. A block may begin anywhere in a cache line, so the end of the key may be in
-        // the next line.
+        // mark there, which says that the index no longer refers to the block. A block may begin
+        // anywhere in a cache line, so the end of the key may be in the next line.
         crate::prefetch::line_to_write(start);
         crate::prefetch::line(start.wrapping_add(HEADER_LEN + key_len - 1));
     }
@@ -140,7 +141,8 @@ impl Heap {
     /// - A worker is borrowed during `'h`, and has read the location from the index since it was
     ///   last quiescent.
     /// - A writer or a pin holds the block's segment.
-    /// - The block's segment is being evacuated, and is not retired before the end of `'h`.
+    /// - The block's segment is being evacuated, and is not retired (handed over for reuse) before
+    ///   the end of `'h`.
     #[inline]
     pub(crate) unsafe fn block<'h>(&self, location: Location) -> Block<'h> {
         let at = (location.units() * UNIT) as usize;
@@ -221,8 +223,9 @@ impl Heap {
         }
     }
 
-    /// Returns the address of a location, for prefetching only. The block may have been reclaimed
-    /// meanwhile, but the address stays mapped. `None` if the location is outside the memory.
+    /// Returns the address of a location, for prefetching only. The memory of the block may have
+    /// been reused since the location was read, but the address stays mapped. `None` if the
+    /// location is outside the memory.
     #[inline]
     fn start_of(&self, location: Location) -> Option<*const u8> {
         let at = (location.units() * UNIT) as usize;
@@ -256,6 +259,7 @@ impl Heap {
 
     /// Returns the pages of a segment to the kernel. Returns true on success. Makes a system call.
     pub(crate) fn discard(&self, number: SegmentNumber) -> bool {
+        // The mapping counts in words of 8 bytes.
         let words = |number: SegmentNumber| ((number as usize) << self.size_bits) / 8;
         self.memory
             .discard(words(number), words(number + 1))

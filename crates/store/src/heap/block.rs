@@ -1,5 +1,5 @@
-//! A block of the log: an item, or a piece of a large item's value. This file encodes and decodes
-//! the memory of a block.
+//! A block: an item, or a piece of a large item's value. The log (`log.rs`) appends blocks to
+//! segments. This file encodes and decodes the memory of a block.
 //!
 //! ```text
 //! item    word 0   last_access:27 · dead:1 · base64_key:1 · fetched:1 ·  rewritten by reads
@@ -27,10 +27,10 @@
 //!   64 bits. So word 1 is free, and a block with layout Pieces stores the number of pieces there.
 //! - Word 2 of a block is never 0. After the last block of a segment, a word 2 of 0 is the end
 //!   marker.
-//! - The item of a block without an expiry word never expires. Before a touch, a request that
-//!   changes only the expiry, can give the item an expiry, the item is moved to another block
-//!   (`operations/read.rs`). Wide and Pieces blocks always have an expiry word, because such blocks
-//!   are large: a move is expensive, and four more bytes do not matter.
+//! - The item of a block without an expiry word never expires. A touch is a request that changes
+//!   only the expiry. If a touch gives such an item an expiry, the item is first moved to a block
+//!   with an expiry word (`operations/read.rs`). Wide and Pieces blocks always have an expiry word,
+//!   because such blocks are large: a move is expensive, and four more bytes do not matter.
 
 mod access;
 mod header;
@@ -86,9 +86,9 @@ impl<'h> Block<'h> {
     /// Creates a reference to the block at an address.
     ///
     /// # Safety
-    /// `start` is aligned to 4. During `'h`, `start` is the address either of a published block, or
-    /// of memory for a new block. To that memory the caller has exclusive access. The memory is at
-    /// least as long as the block.
+    /// `start` is aligned to 4. During `'h`, `start` is the address of a published block, of an end
+    /// marker, or of memory for a new block. The caller has exclusive access to memory for a new
+    /// block, and this memory is at least as long as the block.
     pub(super) unsafe fn from_raw(start: NonNull<u8>) -> Self {
         Self {
             start,
@@ -291,7 +291,7 @@ impl<'h> Block<'h> {
     }
 
     /// Writes the header and the key of an item that is not published yet. The access word gets the
-    /// dead mark, because the index does not refer to the block.
+    /// dead mark, because the index does not refer to the block yet.
     pub(crate) fn write_header_and_key(self, fields: &HeaderFields, key: &[u8]) {
         debug_assert!(fields.pieces <= PIECES_MAX && key.len() == fields.key_len);
         let header = HeaderWord::new(fields);

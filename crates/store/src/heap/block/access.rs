@@ -66,8 +66,8 @@ impl Access {
         self.0 & DEAD != 0
     }
 
-    /// Returns the same access time and flags with the dead mark. They are kept, because a reader
-    /// may have found the item before it was unlinked.
+    /// Returns the same access time and flags with the dead mark. The time and the flags are kept,
+    /// because a reader may have found the item before it was unlinked.
     #[must_use]
     fn with_dead_mark(self) -> Self {
         Self(self.0 | DEAD)
@@ -206,7 +206,7 @@ mod tests {
             for later_s in [0, 1, 3_600, 2 * year_s] {
                 assert_eq!(access.time_s(now_s.saturating_add(later_s)), now_s);
             }
-            // A thread whose clock is a second slower also gets the exact time.
+            // A thread whose clock is one second behind also gets the exact time.
             assert_eq!(access.time_s(now_s.saturating_sub(1)), now_s);
         }
     }

@@ -155,7 +155,7 @@ impl HeaderWord {
             Layout::Plain | Layout::Flags => fields.value_len,
             Layout::Wide | Layout::Pieces => 0,
         };
-        // A longer value would change the bits of the key's length.
+        // The length of a longer value would extend into the bits of the key's length.
         assert!(short_len <= SHORT_MAX, "a value too long for its layout");
         let expiry_bit = if fields.has_expiry_word {
             EXPIRY_BIT
@@ -221,7 +221,7 @@ impl HeaderWord {
         (self.value_start() + self.short_len()).next_multiple_of(4)
     }
 
-    /// Returns the high bits of a CAS of 40 bits.
+    /// Returns the high 8 bits of the CAS, in the layouts Plain and Flags.
     #[inline]
     pub(super) const fn cas_high(self) -> u32 {
         self.0 >> 24

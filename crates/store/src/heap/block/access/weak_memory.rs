@@ -92,8 +92,9 @@ impl Item {
     }
 
     /// Evacuates the segment of the block: if the block has the dead mark, skips it without reading
-    /// the index, and retires the segment. Then reuses the memory if the stamp has passed. Returns
-    /// true if the memory was reused.
+    /// the index, and retires the segment with a stamp (`epochs.rs`). Then reuses the memory if the
+    /// stamp has passed, that is, if no worker still has references to the memory. Returns true if
+    /// the memory was reused.
     fn evacuate(&self, epochs: &Epochs) -> bool {
         self.preemption.point();
         if !self.word().is_marked_dead() {
