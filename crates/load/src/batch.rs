@@ -27,7 +27,7 @@ pub(crate) struct Batch {
     splices: Vec<Splice>,
     /// The sum of the lengths of the long values.
     spliced_len: usize,
-    /// The keys of the last multiget, concatenated, and the end position of each.
+    /// The keys of the last multiget, concatenated, and the position at which each key ends.
     multiget_keys: (Vec<u8>, Vec<usize>),
 }
 
@@ -41,12 +41,12 @@ pub(crate) enum Keys {
     Records {
         /// The records.
         keyspace: Keyspace,
-        /// Draws the second and further records of a multiget.
+        /// Draws all records of a multiget except the first.
         sampler: RecordSampler,
     },
     /// The key is the path of a file of a file set.
     Files,
-    /// Keys and value lengths are those of the lines of a script.
+    /// Keys and value lengths are read from a script, the user's list of requests.
     Script(ScriptItems),
 }
 
@@ -75,6 +75,8 @@ impl Keys {
                 } else {
                     0
                 };
+                // `counts` selects increments and decrements. They change the record's counter,
+                // which is an item with a key of its own.
                 let key = if request.op.counts() {
                     keyspace.counter_key(request.record, buffer)
                 } else {
@@ -103,7 +105,7 @@ impl Keys {
                     multiget_keys.1.push(multiget_keys.0.len());
                 }
             }
-            // There is no multiget of files.
+            // A workload of files has no multigets.
             Self::Files => {}
             Self::Script(items) => {
                 for key in workload::words(items.keys_and_value_len(request).0) {
@@ -128,14 +130,14 @@ fn value_len(op: Op, len: usize) -> usize {
 /// A long value, which is sent from the filler instead of the buffer.
 #[derive(Debug, Clone, Copy)]
 struct Splice {
-    /// The position in [`Batch::bytes`] before which the value is sent.
+    /// The number of bytes of [`Batch::bytes`] that are sent before the value.
     at: usize,
     /// The length of the value.
     len: usize,
 }
 
 /// Returns `len_max` letters, which all threads share. Every value is a prefix of them. Letters are
-/// safe in every protocol: none ends a value at a letter.
+/// safe in every protocol, because no protocol uses a letter as the end mark of a value.
 pub(crate) fn filler(len_max: u32) -> Arc<[u8]> {
     (0..len_max as usize)
         .map(|i| b'a' + (i % 26) as u8)
@@ -148,6 +150,8 @@ impl Batch {
             keys,
             filler,
             key: [0; workload::limits::KEY_LEN_MAX],
+            // No request is added once the batch has `SEND_BYTES_MAX` bytes. The last request may
+            // exceed them by a copied value and by a request line of usually less than 512 bytes.
             bytes: Vec::with_capacity(SEND_BYTES_MAX + COPIED_VALUE_LEN_MAX + 512),
             splices: Vec::with_capacity(SPLICES_MAX),
             spliced_len: 0,
@@ -171,7 +175,7 @@ impl Batch {
         self.len() >= SEND_BYTES_MAX || self.splices.len() == SPLICES_MAX
     }
 
-    /// The keys and value lengths of a script's requests. None: there is no script.
+    /// The keys and value lengths of a script's requests. None: the requests are not from a script.
     pub(crate) fn script_items(&mut self) -> Option<&mut ScriptItems> {
         match &mut self.keys {
             Keys::Script(items) => Some(items),
@@ -180,7 +184,8 @@ impl Batch {
     }
 
     /// Appends a request. `cas` is the CAS number of an [`Op::Cas`]; other operations ignore it.
-    /// `opaque` is the token that identifies the request; protocols without tokens ignore it.
+    /// `opaque` is the number that identifies the request. In the meta protocol, it is sent and the
+    /// reply repeats it; the other protocols ignore it.
     #[inline]
     pub(crate) fn push<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
         match request.op {
@@ -210,7 +215,8 @@ impl Batch {
         }
     }
 
-    /// Appends a request that sets a record's counter to 0.
+    /// Appends a request that sets a record's counter to 0. Appends nothing if the keys are not
+    /// those of records.
     pub(crate) fn push_counter<W: Wire>(&mut self, record: u64, opaque: u64) {
         let Keys::Records { keyspace, .. } = &self.keys else {
             return;
@@ -259,12 +265,15 @@ impl Batch {
         W::encode_multiget(&mut self.bytes, each, opaque);
     }
 
-    /// Calls `send` with `header`, which may be empty, and then the pieces of all requests.
+    /// Calls `send` once, with `header` (which may be empty) followed by all requests, and returns
+    /// the result of `send`.
     pub(crate) fn send_with_header(
         &self,
         header: &[u8],
         send: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
+        // The header, a section of the buffer before each long value, the long values, and the
+        // section after the last long value.
         let mut pieces = [IoSlice::new(&[]); 2 * SPLICES_MAX + 2];
         pieces[0] = IoSlice::new(header);
         let mut count = 1;
@@ -330,8 +339,8 @@ mod tests {
         Batch::new(Keys::Records { keyspace, sampler }, filler(value_len_max))
     }
 
-    /// The encoded bytes of a request with CAS number 99, token 7 and a value of 3 bytes. Its key
-    /// is replaced by `K`.
+    /// The bytes of a request with CAS number 99, `opaque` 7 and a value of 3 bytes. The key in the
+    /// result is replaced by `K`.
     fn encoded<W: Wire>(request: Request) -> String {
         let mut batch = batch(Distribution::Fixed(3.0));
         batch.push::<W>(&request, 99, 7);

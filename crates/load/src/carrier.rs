@@ -6,10 +6,14 @@
 //!
 //! | carrier | a request is sent | a request fails |
 //! |---|---|---|
-//! | [`Persistent`] | on a connection shared with other requests | only if the connection is lost |
-//! | [`Renewed`] | on a connection for one request, or for some | if refused or cut off, or no answer comes in time |
-//! | [`Udp`] | as one datagram | if no answer comes in time, or the port is closed |
-//! | [`PerOperation`] | on its own socket: UDP for a get, else TCP | as with `Udp` or with `Renewed` |
+//! | [`Persistent`] | on a connection shared with other requests | if the connection is lost |
+//! | [`Renewed`] | alone on a connection, which is reopened at times | as below over TCP |
+//! | [`Udp`] | as one datagram | as below over UDP |
+//! | [`PerOperation`] | on its own socket: UDP for a get, else TCP | as below |
+//!
+//! Over TCP, a request of `Renewed` or `PerOperation` fails if its connection is refused or lost,
+//! or if no answer comes in time. Over UDP, a request fails if no answer comes in time, or if the
+//! server's port is closed.
 
 mod per_operation;
 mod persistent;
@@ -50,11 +54,11 @@ pub(crate) trait Carrier: Sized {
     const BATCH_MAX: usize;
     /// Whether a request without an answer fails after [`Config::timeout_ns`].
     const TIMES_OUT: bool;
-    /// Maximum number of receives from one connection before others are served. A stream returns
-    /// all its bytes in one receive, up to the size of the buffer.
+    /// Maximum number of receives from one connection before other connections are served. It is 1
+    /// for a stream, because one receive returns all bytes that have arrived and fit the buffer.
     const RECEIVES_MAX: usize = 1;
-    /// The longest duration of a send during which the thread counts as uninterrupted. If a send
-    /// takes longer, the machine delayed the thread.
+    /// The longest duration of a send that counts as uninterrupted. During a longer send, other
+    /// work of the machine delayed the thread.
     const UNINTERRUPTED_SEND_MAX_NS: u64 = UNINTERRUPTED_MAX_NS;
 
     /// Returns the time-out of a request with the operation `op`. `timeout_ns` is
@@ -63,8 +67,9 @@ pub(crate) trait Carrier: Sized {
         timeout_ns
     }
 
-    /// Opens a share of the run's connections. Each connection is registered with `poll` for
-    /// reading as soon as it has a socket. Its poll token is its index in the result.
+    /// Opens `share`, the thread's part of the run's connections. Each connection is registered
+    /// with `poll` for reading as soon as it has a socket. Its poll token, by which `poll` reports
+    /// its events, is its index in the result.
     fn open(
         config: &Config,
         poll: &Poll,
@@ -74,7 +79,7 @@ pub(crate) trait Carrier: Sized {
 
     /// The outstanding requests, in the order in which they were sent.
     fn in_flight(&self) -> &VecDeque<InFlight>;
-    /// The same requests, for changes.
+    /// [`Carrier::in_flight`], mutable.
     fn in_flight_mut(&mut self) -> &mut VecDeque<InFlight>;
 
     /// Whether the carrier keeps bytes that the socket did not accept. These bytes must be sent
@@ -83,7 +88,7 @@ pub(crate) trait Carrier: Sized {
 
     /// Sends a batch, whose requests are the last of [`Carrier::in_flight`]. Keeps the bytes that
     /// the socket did not accept. Returns the number of bytes sent. A carrier that opens a socket
-    /// for the request registers it with `poll` under `token`.
+    /// for the request registers the socket with `poll`, with the poll token `token`.
     fn send(&mut self, batch: &Batch, poll: &Poll, token: u64) -> Result<usize, CarrierError>;
 
     /// Sends bytes that were kept. Returns the number of bytes sent.
@@ -100,8 +105,8 @@ pub(crate) trait Carrier: Sized {
     /// None: `input` has no further complete answer.
     fn next(&mut self, input: &mut &[u8]) -> Result<Option<Answered>, CarrierError>;
 
-    /// Removes and returns the request with this token, whose time-out has passed. None: the
-    /// request is no longer outstanding.
+    /// Removes and returns the request with the identifier `opaque` ([`InFlight::opaque`]), whose
+    /// time-out has passed. None: the request is no longer outstanding.
     fn give_up(&mut self, opaque: u64) -> Option<InFlight>;
 
     /// Recovers from an error if possible. Removes and returns the requests that fail because of
@@ -115,16 +120,16 @@ pub(crate) trait Carrier: Sized {
 /// A request that was sent and not yet answered. Times are on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InFlight {
-    /// The time at which the request is to be sent by the schedule. In a closed loop, the same as
-    /// `sent_ns`.
+    /// The time at which the request is due according to the schedule. In a closed loop, the same
+    /// as `sent_ns`.
     pub(crate) intended_ns: u64,
     /// The time just before the send.
     pub(crate) sent_ns: u64,
-    /// The token that identifies the request.
+    /// The number that identifies the request. In the meta protocol, the reply repeats it.
     pub(crate) opaque: u64,
     pub(crate) request: Request,
-    /// The lateness of the send: how long the request waited for the generator's thread, after its
-    /// connection could send.
+    /// The lateness of the send: how long the request waited for the generator's thread. The wait
+    /// begins when the request is due and the socket of its connection accepts bytes.
     pub(crate) late_ns: u32,
     /// The length of the request in bytes.
     pub(crate) sent_len: u32,
@@ -142,11 +147,11 @@ pub(crate) struct InFlight {
     pub(crate) has_error: bool,
 }
 
-// A connection may have a thousand outstanding requests, so they must be small.
+// A connection may have a thousand requests in flight, so an `InFlight` must be small.
 const _: () = assert!(size_of::<InFlight>() <= 64);
 
 impl InFlight {
-    /// Makes a request whose times are not recorded.
+    /// Makes the entry of a request whose times are not recorded. They are 0.
     pub(crate) fn unmeasured<W: Wire>(request: Request, opaque: u64) -> Self {
         Self {
             intended_ns: 0,
@@ -196,19 +201,19 @@ impl Failure {
     pub(crate) const COUNT: usize = 4;
 }
 
-/// Counts of events at the carriers that the latencies do not show.
+/// What the carriers count in addition to the latencies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CarrierCounts {
-    /// Connections opened for one request or a few.
+    /// Connections that [`Renewed`] and [`PerOperation`] opened to send requests.
     pub(crate) opened: u64,
-    /// Those of these connections that the generator reset instead of closing, to bound the number
+    /// Connections among `opened` that the generator reset instead of closing, to bound the number
     /// of sockets in TIME_WAIT.
     pub(crate) resets: u64,
     /// Answers that came after the time-out of their request, and datagrams that came twice.
     pub(crate) late_or_duplicate: u64,
     /// Datagrams that cannot be a part of an answer.
     pub(crate) malformed: u64,
-    /// The answers over HTTP.
+    /// The counts of HTTP answers.
     pub(crate) http: HttpCounts,
 }
 

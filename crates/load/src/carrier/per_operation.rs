@@ -1,12 +1,12 @@
 //! The carrier of protocol textile ([`crate::Protocol::Textile`]). It opens a new socket for each
-//! request and chooses the transport by the operation: a get is a datagram, any other request has
-//! its own TCP connection.
+//! request. The operation decides the transport: a get is a datagram, any other request has its own
+//! TCP connection.
 //!
-//! An answer over UDP consists of datagrams. Unlike memcached's, they have no header. Only the last
-//! one ends with a NUL byte. If several requests shared a socket, it would be unknown which request
-//! a datagram answers. With a socket for each request, an answer that comes after the time-out of
-//! its request finds its port closed, and the kernel drops the answer. Such an answer can reach a
-//! later request only if the kernel has given the same port to that request.
+//! An answer over UDP consists of datagrams without headers (datagrams of memcached have them).
+//! Only the last datagram ends with a NUL byte. If several requests shared a socket, it would be
+//! unknown which request a datagram answers. Each request has its own socket, which is closed when
+//! the request times out. The kernel drops an answer that arrives later. Such an answer can reach
+//! another request only if the kernel has given the same port to that request's socket.
 //!
 //! Datagrams in a wrong order cannot be detected, because they have no numbers. A request whose
 //! last datagram is lost times out.
@@ -56,11 +56,11 @@ impl<W: Wire> PerOperation<W> {
         token: u64,
     ) -> Result<usize, CarrierError> {
         let socket = Datagram::connect_from(self.stream.sources.next(), self.udp_address)?;
-        // An error is ignored. The kernel then does not stamp the datagrams, and the engine uses
-        // the time just after the receive as the arrival time.
+        // If `stamp_receives` fails, the datagrams have no time stamps, and the engine uses the
+        // time just after the receive as the arrival time.
         let _ = socket.stamp_receives();
         poll.add(&socket, token, Interest::Read)?;
-        // This does not fail for want of buffer space, because the socket is new.
+        // The send buffer of a new socket is empty, so that the datagram fits into it.
         let sent = batch.send_with_header(&[], |pieces| socket.send(pieces))?;
         self.datagram = Some(socket);
         Ok(sent)
@@ -81,8 +81,8 @@ impl<W: Wire> Carrier for PerOperation<W> {
         }
     }
 
-    /// Checks that each target answers over TCP and over UDP. The sockets of the run are opened
-    /// when their requests are sent.
+    /// Checks that each target answers over TCP and over UDP. The sockets for requests are opened
+    /// later, when the requests are sent.
     fn open(
         config: &Config,
         _: &Poll,
@@ -181,7 +181,8 @@ impl<W: Wire> Carrier for PerOperation<W> {
     }
 }
 
-/// Returns the UDP address of a target. The validation of the settings has ensured that it has one.
+/// Returns the UDP address of a target. The validation of the settings ensures that every target
+/// has one.
 fn udp_address(config: &Config, target: &crate::Target) -> Result<SocketAddr, Error> {
     let missing = || ConfigError::new("UDP port", format!("{target} has none"));
     Ok(config.udp_address(target).ok_or_else(missing)?)

@@ -16,8 +16,8 @@ use crate::error::Error;
 use crate::opening::{self, Probe, Share};
 use crate::wire::Wire;
 
-/// A persistent connection to a server. If it ends, it is not opened again, and its outstanding
-/// requests are never answered.
+/// A persistent connection to a server. A lost connection is not opened again. The requests that
+/// were outstanding on it are never answered.
 #[derive(Debug)]
 pub(crate) struct Persistent<W: Wire> {
     pub(crate) stream: Stream,
@@ -29,7 +29,7 @@ pub(crate) struct Persistent<W: Wire> {
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     bytes: Vec<u8>,
-    /// The number of bytes, from the front, that have been sent since.
+    /// The number of bytes at the front of `bytes` that have been sent later.
     sent: usize,
 }
 
@@ -59,7 +59,7 @@ impl Unsent {
         Ok(sent)
     }
 
-    /// Sends bytes that were kept. Returns the number of bytes sent.
+    /// Sends as many of the kept bytes as the socket accepts. Returns the number of bytes sent.
     pub(super) fn send(&mut self, stream: &Stream) -> Result<usize, CarrierError> {
         let sent = zero_if_blocked(stream.send(&self.bytes[self.sent..]))?;
         self.sent += sent;
@@ -72,8 +72,8 @@ impl Unsent {
 
 impl<W: Wire> Persistent<W> {
     pub(crate) fn new(stream: Stream, depth: u32) -> Self {
-        // This fails for Unix sockets, which have no time stamps. The engine then takes the time
-        // just after the receive as the arrival time.
+        // `stamp_receives` fails for Unix sockets, which have no time stamps. For them, the engine
+        // takes the time just after the receive as the arrival time.
         let _ = stream.stamp_receives();
         Self {
             stream,

@@ -1,10 +1,11 @@
-//! The carrier of connections that carry a bounded number of requests, one at a time. After the
-//! last of these requests, the generator closes the connection, and opens another one for the next
-//! request. With a bound of one, each request has its own connection ([`CarrierKind::OneShot`]).
+//! The carrier of connections that are opened again during a run. A connection carries one request
+//! at a time. After a set number of requests, or at a sign that the server closes the connection,
+//! the generator closes it and opens another one for the next request. If the number is 1, each
+//! request has its own connection ([`CarrierKind::OneShot`]).
 //!
-//! If the server has closed a connection, the carrier opens another one too. Web servers close a
-//! connection after some number of requests or some idle time. The time that it takes to connect is
-//! part of the latency of the first request.
+//! The carrier also opens another connection if the server has closed the last one. Web servers
+//! close a connection after some number of requests or some idle time. The time that it takes to
+//! connect is part of the latency of the first request.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,8 +23,8 @@ use crate::limits::UNINTERRUPTED_CONNECT_MAX_NS;
 use crate::opening::{self, Share};
 use crate::wire::Wire;
 
-/// One connection of a run, with at most one request in flight. Its socket is renewed after some
-/// requests.
+/// One connection of a run in the sense of [`Carrier`]: a sequence of requests, of which at most
+/// one is in flight. After `sent_max` requests, the next one is sent on a new socket.
 #[derive(Debug)]
 pub(crate) struct Renewed<W: Wire> {
     socket: ShortLived,
@@ -41,7 +42,7 @@ impl<W: Wire> Carrier for Renewed<W> {
     const UNINTERRUPTED_SEND_MAX_NS: u64 = UNINTERRUPTED_CONNECT_MAX_NS;
 
     /// Opens and closes one connection to each target, to check that the server answers. The
-    /// connections of the run are opened when their requests are sent.
+    /// connections for requests are opened later, when the requests are sent.
     fn open(
         config: &Config,
         poll: &Poll,
@@ -64,6 +65,7 @@ impl<W: Wire> Carrier for Renewed<W> {
                 web_probe::probe(target, config.sources.first().copied(), stop)?;
             }
         }
+        // The files with whose bytes the answers are compared.
         let verified = config.files.filter(|_| config.verify);
         let connection = |number: u32| Self {
             socket: ShortLived::new(config, share.first + number),
@@ -136,7 +138,7 @@ impl<W: Wire> Carrier for Renewed<W> {
         self.replies.in_flight.pop_front()
     }
 
-    /// If no request is in flight, the server has closed an idle connection. No request fails then.
+    /// If no request is in flight, the server has closed an idle connection, and no request fails.
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failed = self.replies.in_flight.drain(..).collect();
         self.socket.recover(error);
@@ -192,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Makes a carrier with one connection, as a run does.
+    /// Opens the carrier with one connection, as a run does.
     fn open(config: &Config, poll: &Poll) -> Renewed<Text> {
         let share = Share {
             first: 0,
@@ -204,8 +206,8 @@ mod tests {
         opened.unwrap().pop().unwrap()
     }
 
-    /// Sends a request on a new connection. Returns once the carrier has closed the connection,
-    /// which it does after an answer and after an error.
+    /// Sends a request on a new connection. Returns after an answer or an error, when the carrier
+    /// has closed the connection.
     fn request(connection: &mut Renewed<Text>, poll: &Poll, line: &[u8]) {
         let stream = connection.socket.connect().unwrap();
         poll.add(&stream, 0, Interest::Read).unwrap();

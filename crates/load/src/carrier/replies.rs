@@ -13,7 +13,7 @@ pub(super) struct Replies<W: Wire> {
     /// The outstanding requests, in the order in which they were sent.
     pub(super) in_flight: VecDeque<InFlight>,
     reader: W::Reader,
-    /// The number of bytes of the incomplete answer that were read so far.
+    /// The number of bytes read of the answer that is not yet complete.
     len: u32,
 }
 
@@ -43,7 +43,8 @@ impl<W: Wire> Replies<W> {
         W::closes(&self.reader)
     }
 
-    /// Counts bytes after an answer that belong to no other answer.
+    /// Counts one fault of the server: bytes after an answer, while no other answer is expected.
+    /// Only the HTTP reader counts these faults.
     pub(super) fn count_surplus(&mut self) {
         W::count_surplus(&mut self.reader);
     }
@@ -73,6 +74,7 @@ impl<W: Wire> Replies<W> {
             let Some(reply) = step.reply else {
                 return Ok(None);
             };
+            // A reply without the number `opaque` answers the oldest request.
             let index = match W::opaque(reply) {
                 None => 0,
                 Some(opaque) => {
@@ -84,6 +86,7 @@ impl<W: Wire> Replies<W> {
             let request = &mut self.in_flight[index];
             let mut answer =
                 W::answer(reply, request.request.op).ok_or(CarrierError::Unsolicited)?;
+            // Without `ONE_REPLY`, a multiget has a reply for each of its keys.
             if !W::ONE_REPLY && request.request.keys > 1 {
                 match request.add_reply(answer) {
                     Some(complete) => answer = complete,
@@ -110,8 +113,8 @@ impl<W: Wire> Replies<W> {
 }
 
 impl InFlight {
-    /// Counts one of the several replies to a multiget. If it was the last one, returns the answer
-    /// that all replies make together.
+    /// Adds one of the several replies to a multiget. If it is the last expected one, returns the
+    /// answer that all replies make together.
     pub(super) fn add_reply(&mut self, answer: Answer) -> Option<Answer> {
         self.hits += answer.hits;
         self.has_error |= answer.outcome == Outcome::Error;

@@ -22,12 +22,11 @@ const STREAM_PROBE: &[u8] = b"HEAD\0";
 /// A get of a key that is not stored. The server may count it as a miss.
 const DATAGRAM_PROBE: &[u8] = b"GET /curtail-probe\0";
 
-/// Sends a request over TCP and one over UDP until each is answered. The sockets have the local
-/// address `source`, if it is given.
+/// Repeats a request over TCP until it is answered, and then a request over UDP. The sockets have
+/// the local address `source`, if it is given.
 ///
 /// # Errors
-/// No answer came in [`OPENING_ATTEMPTS_MAX`] attempts. The pause after an attempt, and over UDP
-/// the wait for an answer, is twice as long as that of the attempt before.
+/// One of the requests had no answer in [`OPENING_ATTEMPTS_MAX`] attempts.
 pub(super) fn probe(
     target: &Target,
     udp_address: SocketAddr,
@@ -41,8 +40,9 @@ pub(super) fn probe(
     })
 }
 
-/// Calls `attempt` until it succeeds, at most [`OPENING_ATTEMPTS_MAX`] times. Its argument is how
-/// long an attempt over UDP waits for the answer, in nanoseconds.
+/// Calls `attempt` until it succeeds, at most [`OPENING_ATTEMPTS_MAX`] times. The pauses between
+/// the calls double. The argument of `attempt` is how long an attempt over UDP waits for the
+/// answer, in nanoseconds; an attempt over TCP ignores it.
 fn attempts(
     transport: &'static str,
     address: SocketAddr,
@@ -52,7 +52,7 @@ fn attempts(
     loop {
         let pause_ns = OPENING_BACKOFF_NS << number;
         number += 1;
-        // Over UDP, the wait for the answer is four times as long as the pause after it.
+        // Over UDP, the wait for the answer is four times as long as the pause after the attempt.
         match attempt(4 * pause_ns) {
             Ok(()) => return Ok(()),
             Err(source) if number == OPENING_ATTEMPTS_MAX => {
@@ -68,6 +68,7 @@ fn attempts(
     }
 }
 
+/// Makes one attempt over TCP: connects, sends [`STREAM_PROBE`], and reads the answer to its end.
 fn over_tcp(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
     let wait_ns = OPENING_TIMEOUT_NS / u64::from(OPENING_ATTEMPTS_MAX);
     let stream = Stream::connect_from(source, address)?;
@@ -88,6 +89,7 @@ fn over_tcp(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
+/// Makes one attempt over UDP: sends [`DATAGRAM_PROBE`], and waits for one datagram of the answer.
 fn over_udp(address: SocketAddr, source: Option<IpAddr>, wait_ns: u64) -> io::Result<()> {
     let socket = Datagram::connect_from(source, address)?;
     socket.send(&[IoSlice::new(DATAGRAM_PROBE)])?;
