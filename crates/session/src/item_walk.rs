@@ -1,10 +1,10 @@
 //! Lists of all items, and the removal of expired ones, in steps.
 //!
 //! A session that lists items is in a state of its own ([`State::Walk`](crate::session::State)). In
-//! each turn it visits a bounded number of items. The next turn comes after the turns of other
-//! connections, and after the client has received the output. So a list delays other connections
-//! only by the length of a turn. It needs no memory beyond an output buffer, however slowly the
-//! client receives.
+//! each turn (one call of the session) it visits a bounded number of items. The session's next turn
+//! comes after the turns of other connections, and after its client has received the output. So a
+//! list delays other connections only by the length of a turn. It needs no memory beyond an output
+//! buffer, however slowly the client receives.
 
 use protocol::reply;
 use protocol::{Classes, Crawler, DumpForm, PrefixAction, PrefixCommand};
@@ -26,17 +26,16 @@ pub(crate) struct ItemWalk {
     task: Task,
 }
 
-/// What to do with each item.
+/// What to do with each item that the walk visits.
 #[derive(Debug)]
 enum Task {
-    /// Removes expired items. The store does this during the walk, and only items that have not
-    /// expired are visited. So the visit of an item does nothing.
+    /// Nothing. The store removes expired items during the walk, and visits only the others.
     Crawl,
-    /// Lists it, if it is of one of these size classes.
+    /// Lists the item, if it is of one of these size classes.
     Dump(DumpForm, Classes),
-    /// Lists it, if it is of this size class. The list ends after `left` more items.
+    /// Lists the item, if it is of this size class. The list ends after `left` more items.
     CacheDump { class: u32, left: u64 },
-    /// Lists, counts or deletes it, if its key begins with a prefix.
+    /// Lists, counts or deletes the item, if its key begins with a prefix.
     Prefix(PrefixTask),
 }
 
@@ -85,7 +84,7 @@ impl ItemWalk {
         command: PrefixCommand<'_>,
         context: &RequestContext<'_>,
     ) -> Result<Self, ServerOutcome> {
-        // The maximum speed of the walk. A server without the command `prefix` has none.
+        // The maximum speed of the walk. `None`: the server does not have the command `prefix`.
         let rate = context.control.prefix_rate();
         let rate = rate.ok_or(ServerOutcome::Unsupported)?;
         let permissions = context.control.permissions();
@@ -113,7 +112,8 @@ impl ItemWalk {
             limit => limit.into(),
         };
         Self {
-            // Only one complete walk may exist at a time, but any number of surveys.
+            // A survey is a walk that may miss items. Any number of surveys may exist at a time,
+            // but only one complete walk.
             walk: context.worker.store().survey(),
             task: Task::CacheDump { class, left },
         }
@@ -145,6 +145,7 @@ impl ItemWalk {
                     self.task.end(out.bytes_mut());
                     return None;
                 }
+                // The walk has ended, and may have missed items.
                 WalkStep::Incomplete => {
                     self.task.end_incomplete(out.bytes_mut());
                     return None;
@@ -164,8 +165,8 @@ impl ItemWalk {
     ) -> WalkStep {
         let now = context.now;
         let (task, bytes) = (&mut self.task, out.bytes_mut());
-        // Whether the store removes the expired items of these buckets. It does not pass expired
-        // items to `visit` in any case.
+        // Whether the store removes the expired items of these buckets. Even if it does not remove
+        // them, it does not pass them to `visit`.
         let reclaims = matches!(task, Task::Crawl);
         let visit = |key: &[u8], item: &Item<'_>| {
             *visited += 1;
@@ -180,9 +181,10 @@ impl ItemWalk {
 /// Begins a pause of a `prefix` command, because its rate allows no further step now. Returns what
 /// the session needs to continue.
 fn pause(task: &mut PrefixTask, context: &mut RequestContext<'_>) -> Next {
+    // The server completes the ticket after the pause, which gives this session a turn.
     let Some(ticket) = context.issue_ticket() else {
-        // The worker has a limited number of tickets, and all are in use. The session tries again
-        // in its next turn.
+        // The worker has a limited number of tickets, and all of them are in use. The session tries
+        // again in its next turn.
         return Next::Yield;
     };
     task.pause();

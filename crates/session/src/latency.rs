@@ -1,20 +1,22 @@
 //! How long requests are in the server, by class of command.
 //!
-//! Time is measured per burst, and every request of a burst is recorded with the time of the burst.
-//! This time begins with the wake-up of the worker (or of the connection's thread or fibre) and
-//! ends when all replies have been written to the output. In the runtime `events`, the time also
+//! Time is measured per burst (all that a worker answers after one wake-up), and every request of a
+//! burst is recorded with the time of the burst. This time begins with the wake-up of the worker
+//! (or of the connection's thread or fibre) and ends when all replies have been written to the
+//! output. In the runtime `events` (one of those between which a server chooses), the time also
 //! contains the system calls that send the replies; the other runtimes send the replies afterwards.
 //! For a request that was answered early in a large burst, the recorded time is an upper bound. The
 //! time during which a request waited in the kernel before the wake-up is not recorded.
 //!
 //! Recording costs nothing per request. After a recorded burst, [`LatencyRecorder`] subtracts the
-//! values that the worker's [`Counters`] had before it from their present values. The differences
-//! are the numbers of requests by class. The cost per recorded burst is eleven loads (twice as many
-//! if not every burst is recorded), a second reading of the clock (by the runtime), and two
-//! additions for each class that occurred. A burst that is not recorded costs a test. If bursts are
-//! sampled, it also costs the decrement of a counter.
+//! values that the worker's [`Counters`] had before the burst from their present values. The
+//! differences are the numbers of requests by class. The cost per recorded burst is eleven loads,
+//! one for each counter (twice as many if not every burst is recorded), a second reading of the
+//! clock (by the runtime), and two additions for each class that occurred. A burst that is not
+//! recorded costs a conditional branch. If bursts are sampled, it also costs the decrement of a
+//! counter.
 //!
-//! Consequences:
+//! Consequences of counting requests in this way:
 //! - A `get` of several keys is recorded once for each key, as in `cmd_get`.
 //! - A request that took several bursts, for example because its value arrived in parts, is
 //!   recorded in the burst that completes it, with the time of that burst only.
@@ -30,7 +32,7 @@ use crate::limits::LATENCY_BURST_INTERVAL;
 pub(crate) use histogram::LatencyHistograms;
 pub use histogram::{ClassLatency, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencySnapshot};
 
-/// The bursts whose time a server records.
+/// Which bursts a server records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatencyRecording {
     /// No burst.
@@ -42,7 +44,7 @@ pub enum LatencyRecording {
 }
 
 impl LatencyRecording {
-    /// The number of bursts of which one is recorded. 0: no burst is recorded.
+    /// One in this number of bursts is recorded. 0: no burst is recorded.
     #[must_use]
     pub fn burst_interval(self) -> u32 {
         match self {
@@ -57,7 +59,7 @@ impl LatencyRecording {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum CommandClass {
-    /// Keys read by `get` and `gets`, and `mg` except hits with `T`.
+    /// Keys read by `get` and `gets`, and `mg` except hits with the flag `T` (a new time to live).
     Get,
     /// Stores: `set`, `add`, `replace`, `append`, `prepend`, `cas`, `ms`.
     Set,
@@ -130,8 +132,9 @@ pub(crate) struct LatencyRecorder {
     left: u32,
     /// Whether the present burst is recorded.
     is_recorded: bool,
-    /// The total number of requests of each class at an earlier time: if bursts are sampled, when
-    /// the present recorded burst began, or else when the previous burst ended.
+    /// The total number of requests of each class at an earlier time. If bursts are sampled, this
+    /// is the time when the sampled burst began. If every burst is recorded, it is the time when
+    /// the previous burst ended.
     before: [u64; CLASSES],
 }
 
@@ -157,6 +160,7 @@ impl LatencyRecorder {
         }
     }
 
+    /// Begins a burst that is recorded.
     #[cold]
     fn sample(&mut self, counters: &Counters) {
         self.is_recorded = true;
@@ -241,7 +245,8 @@ mod tests {
             }
         }
         assert_eq!(recorded(CommandClass::Get), 4);
-        // If no time is passed for the sampled burst, the next burst is sampled in its place.
+        // If `record` is not called at the end of a sampled burst, the next burst is sampled too.
+        // Its sample does not contain the requests of the first.
         for _ in 0..=LATENCY_BURST_INTERVAL {
             recorder.begin(&counters);
             counters.count(Counter::CmdSet);

@@ -42,8 +42,9 @@
 //! - *tier*: the files below the store, which keep evicted items.
 //! - *memory pool*: the memory of another host, in which a server can keep its items instead of in
 //!   a store.
-//! - *ticket*: stands for a result that a session waits for. Another thread completes the ticket,
-//!   which gives the session a turn.
+//! - *pin*: keeps a value in the store's memory while it is sent from there.
+//! - *ticket*: stands for a result that a session waits for. When another thread completes the
+//!   ticket, the session gets a turn.
 //! - *stream*: the log lines about one kind of event. Its *watchers* are the clients that have sent
 //!   `watch` with its name, and that receive these lines.
 //!

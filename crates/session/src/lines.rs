@@ -47,6 +47,8 @@ pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepare
             Request::Quit => text::decode::quit(len, prepared),
         },
         Parsed::Incomplete { scanned } => Decoded::Incomplete { scanned },
+        // `swallow` is the number of bytes to skip after the line: the value of an invalid storage
+        // command.
         Parsed::Rejected {
             rejection,
             len,
@@ -56,7 +58,7 @@ pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepare
     }
 }
 
-/// The [`data_len`] of a command without a value.
+/// The [`data_len`] of a command that no value follows.
 pub(crate) const NO_DATA: u64 = 0;
 
 /// Returns the number of bytes between the command line of a storage command (`set`, `ms`, …) and

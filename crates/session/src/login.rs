@@ -1,9 +1,10 @@
 //! Logins: the first command of a client, if the server requires a password.
 //!
-//! Before a login with a command line, the grammar of the input is [`Protocol::LinesLogin`], which
-//! accepts only a login. After the login the session changes its protocol, so decoding later
-//! command lines does not test whether the client has logged in. Binary frames are different: their
-//! client logs in with messages of SASL, and may do so again at any time. Its grammar remains
+//! A client that sends command lines logs in with a line. Until then, the grammar of its input is
+//! [`Protocol::LinesLogin`], which accepts only a login. After the login the session changes its
+//! protocol, so decoding later command lines does not test whether the client has logged in. A
+//! client that sends binary frames logs in with messages of SASL (Simple Authentication and
+//! Security Layer, RFC 4422), and may do so again at any time. So the grammar of its input remains
 //! [`Protocol::Sasl`], which first tests each frame for a message of SASL. In the turn of a login,
 //! nothing after the login is decoded: the grammar of the following input is known only when the
 //! login has been executed.
@@ -28,9 +29,11 @@ use crate::text::TextEncoder;
 pub(crate) enum Login<'a> {
     /// A user and a password.
     Credentials(Credentials<'a>),
-    /// The first message of SASL, without a user and a password. They follow in a second message.
+    /// The first message of SASL, without a user and a password. A second message follows, which
+    /// contains them.
     Begin,
-    /// A message of SASL that is out of order, or is not of a known mechanism.
+    /// A message of SASL that is out of order, names an unknown mechanism, or has malformed
+    /// content.
     Malformed,
 }
 
@@ -39,19 +42,20 @@ pub(crate) enum Login<'a> {
 pub(crate) enum LoginOutcome {
     /// The user has this password. The client may use all commands.
     Accepted,
-    /// The next message of the client contains the user and the password.
+    /// The client's next message has to contain the user and the password.
     Continues,
     /// The user does not exist, the password is wrong, or the message is malformed.
     Refused,
 }
 
-/// How far a client of the binary protocol has logged in.
+/// The state of the login of a client of the binary protocol.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SaslState {
     /// Whether the client is logged in. As in memcached, a later login that is refused logs the
     /// client out.
     pub(crate) is_logged_in: bool,
-    /// Whether a second message of a login may follow.
+    /// Whether the client may send the second message of a login. If not, only a first message is
+    /// in order.
     has_begun: bool,
 }
 
@@ -113,8 +117,8 @@ pub(crate) fn decode_line<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> D
     }
 }
 
-/// Decodes the frame at the front of the input of a client that has to log in with SASL. Not
-/// inlined, because this would make the decoding for servers without passwords longer.
+/// Decodes the frame at the front of the input of a client that has to log in with SASL. The
+/// function is not inlined, so that the code of servers without passwords stays short.
 #[inline(never)]
 pub(crate) fn decode_frame<'a>(
     input: &'a [u8],

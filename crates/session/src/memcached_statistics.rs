@@ -4,9 +4,10 @@
 //! Scripts read all of `stats`, and exporters look up statistics by name. So `stats` shows exactly
 //! the names that memcached shows with the same flags. `stats curtail` shows the other statistics
 //! of this server. Some statistics of memcached never change here, because they describe parts that
-//! Curtail does not have. Some repeat another statistic. The admin pages leave out both kinds.
+//! Curtail does not have. Some contain no more than another statistic. The admin pages (the pages
+//! about the server over HTTP) leave out both kinds.
 
-/// A part of memcached that a flag turns off. Its statistics are then left out.
+/// A part of memcached that a flag turns off. `stats` then leaves out the statistics of the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionalPart {
     /// The LRU crawler.
@@ -45,15 +46,16 @@ impl OptionalPart {
     }
 }
 
-/// Whether memcached's `stats` has a statistic of this name.
+/// Whether memcached's `stats` has a statistic of this name. If an optional part is off, `stats`
+/// may leave it out.
 #[must_use]
 pub fn is_of_memcached(statistic: &[u8]) -> bool {
     STATISTICS.iter().any(|name| name.as_bytes() == statistic)
         || OptionalPart::of(statistic).is_some()
 }
 
-/// The statistics that do not belong to an [`OptionalPart`]. Those of the idle timeout and of the
-/// tier (memcached's `extstore`) are among them.
+/// The statistics of memcached that do not belong to an [`OptionalPart`]. They include the
+/// statistics of the idle timeout and of the tier (memcached's `extstore`).
 const STATISTICS: [&str; 104] = [
     "pid",
     "uptime",
@@ -161,8 +163,8 @@ const STATISTICS: [&str; 104] = [
     "extstore_io_queue",
 ];
 
-/// Statistics that are always 0: there are no slab pages, no LRU lists, no crawler thread, no
-/// response objects and no NAPI ids.
+/// Statistics that are always 0, because Curtail does not have what they count: slab pages, LRU
+/// lists, a crawler thread, response objects, NAPI ids, and some others.
 pub const ZERO_STATISTICS: [&str; 33] = [
     "response_obj_oom",
     "response_obj_count",
@@ -200,17 +202,18 @@ pub const ZERO_STATISTICS: [&str; 33] = [
     "lru_bumps_dropped",
 ];
 
-/// Statistics whose value is a text that never changes: no libevent is used, and no slab page is
-/// ever moved.
+/// Statistics whose value is a text that never changes. Curtail does not use libevent, and never
+/// moves a slab page.
 pub const FIXED_STATISTICS: [(&str, &str); 2] = [
     ("libevent", "none"),
     ("slab_reassign_last_busy_status", "none"),
 ];
 
-/// Statistics that repeat another statistic under memcached's name.
+/// Statistics of memcached that contain no more than another statistic: `conn_buffer_bytes` and
+/// `hash_bytes`, in this order.
 pub const REPEATED_STATISTICS: [&str; 2] = ["read_buf_bytes", "hash_power_level"];
 
-/// Whether a statistic is constant, or repeats another statistic.
+/// Whether a statistic is constant, or contains no more than another statistic.
 #[must_use]
 pub fn is_uninformative(statistic: &str) -> bool {
     ZERO_STATISTICS.contains(&statistic)

@@ -31,6 +31,7 @@ pub(super) fn store<E: Encode>(
     let (len, base64, now_s) = (request.len(), request.key().base64, context.now.elapsed_s);
     let write = write_of(options, base64, context.now);
     let (data, value_len) = (&input[len..], options.value_len as usize);
+    // Observed: accesses are counted by key prefix, or a client receives log lines.
     if context.counters.is_observed() {
         observe::before_store(key, request.hash, context);
     }
@@ -38,6 +39,8 @@ pub(super) fn store<E: Encode>(
     // `Ok(Ok(_))` is the outcome of the store, `Ok(Err(_))` is reserved memory, and `Err(_)` means
     // that the store rejected the value.
     let result = if is_complete && data[value_len..].starts_with(E::VALUE_END) {
+        // If the present item is only in the tier (the files below the store), the request waits
+        // until it has been read from there.
         if depends_on_item(options) && context.must_fetch(key, request.hash) {
             return Step::NeedsMemory;
         }
@@ -46,8 +49,8 @@ pub(super) fn store<E: Encode>(
         put.map(Ok)
     } else {
         // The value is incomplete, or the bytes after it are not the expected line end. In the
-        // second case, the store still checks length and memory, because an error of the store
-        // takes precedence over the wrong line end.
+        // second case the reservation serves only to check the length and the free memory, because
+        // an error of the store takes precedence over the wrong line end.
         let reserve = Reserve {
             value_len,
             flags: write.flags,
@@ -76,10 +79,13 @@ pub(super) fn store<E: Encode>(
                 state: State::Upload(pending),
             };
         }
+        // The store can accept the value later: `HoldLimit` after another upload or pin ends, and
+        // `Deferred` soon.
         Err(Rejected::HoldLimit | Rejected::Deferred) => return Step::NeedsMemory,
         Err(rejected) => {
             let outcome = not_stored(key, request.hash, options, rejected, context);
             encoder.outcome(key, Outcome::Store(outcome), out.bytes_mut());
+            // The session skips the value and its line end, which may not have arrived yet.
             let missing = u64::from(options.value_len) + E::VALUE_END.len() as u64;
             return Step::swallow(len, missing);
         }
@@ -91,7 +97,8 @@ pub(super) fn store<E: Encode>(
 }
 
 /// Publishes a value that arrived in parts, and replies. If the publication has to wait for memory,
-/// or for the key's present item from the tier, returns the upload. A later turn then tries again.
+/// or for the key's present item from the tier, returns the upload. The session then tries again in
+/// its next turn.
 pub(crate) fn publish_upload(
     pending: PendingUpload,
     context: &mut RequestContext<'_>,
@@ -116,7 +123,7 @@ pub(crate) fn publish_upload(
     }))
 }
 
-/// The arguments of [`publish_upload`], for the code that is compiled for each encoder.
+/// The arguments of [`publish_upload`]. `run` is compiled separately for each encoder.
 struct Publish<'r, 'c> {
     upload: Upload,
     request: &'r StoreRequest,
@@ -170,7 +177,7 @@ pub(crate) fn reject_upload(
     });
 }
 
-/// The arguments of [`reject_upload`], for the code that is compiled for each encoder.
+/// The arguments of [`reject_upload`]. `run` is compiled separately for each encoder.
 struct RejectUpload<'r, 'c> {
     pending: &'r PendingUpload,
     context: &'r mut RequestContext<'c>,
@@ -221,7 +228,8 @@ fn not_stored(
     outcome
 }
 
-/// Whether the outcome of a storage command depends on the present item. A plain set does not.
+/// Whether the outcome of a storage command depends on the key's present item. The outcome of a set
+/// that compares no CAS does not.
 #[inline]
 fn depends_on_item(options: &StoreOptions) -> bool {
     options.mode != Mode::Set || options.cas.compare().is_some()
@@ -238,12 +246,14 @@ fn write_of(options: &StoreOptions, base64_key: bool, now: Now) -> Write {
         invalidate: options.invalidate,
         explicit_cas: options.cas.explicit(),
         vivify: options.vivify,
+        // Only a read claims an item, to recompute its value.
         claimed: false,
         base64_key,
     }
 }
 
-/// Counts a storage command whose value the store processed, and returns its outcome.
+/// Counts a storage command whose value the store has accepted for the write, even if the write
+/// then stored nothing. Returns the command's outcome.
 #[inline]
 fn stored(
     key: &[u8],
@@ -269,7 +279,8 @@ fn stored(
     outcome
 }
 
-/// Counts a storage command whose value is not followed by the expected line end.
+/// Counts a storage command whose value is not followed by the expected line end, and returns its
+/// outcome.
 fn bad_data_chunk(key: &[u8], context: &RequestContext<'_>) -> StoreOutcome {
     context.counters.count(Counter::CmdSet);
     if context.counters.is_observed() {

@@ -1,16 +1,16 @@
-//! Histograms of times, by class of command.
+//! Histograms of the times of requests, by class of command.
 //!
 //! Times are recorded in narrow buckets, for percentiles: between 1 µs and 10 s, the width of a
-//! bucket is at most 12.5 % of its upper bound. A metric shows fewer, wider buckets
-//! ([`LATENCY_BOUNDS_NS`]). Each of these is the sum of whole narrow buckets, so its count is
-//! exact.
+//! bucket is at most 12.5 % of its upper bound. The latency metric that the server exports shows
+//! fewer, wider buckets ([`LATENCY_BOUNDS_NS`]). Each of these is the union of whole narrow
+//! buckets, so its count is exact.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{CLASSES, CommandClass};
 use crate::counters::add_to;
 
-/// Inclusive upper bounds of the buckets of a metric, in nanoseconds. The list omits the last
+/// Inclusive upper bounds of the buckets of the metric, in nanoseconds. The list omits the last
 /// bucket, which has no bound.
 pub const LATENCY_BOUNDS_NS: [u64; 16] = [
     1_000,
@@ -31,17 +31,17 @@ pub const LATENCY_BOUNDS_NS: [u64; 16] = [
     100_000_000,
 ];
 
-/// The number of buckets of a metric, including the last, which has no bound.
+/// The number of buckets of the metric, including the last, which has no bound.
 pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
 
-/// The three parts of a decade: where each part ends, and the width of its buckets. Both are in
-/// hundredths of the lower bound of the decade.
+/// The three parts of a decade (the times from a power of ten to the next): where each part ends,
+/// and the width of its narrow buckets. Both are in hundredths of the lower bound of the decade.
 const STEPS: [(u64, u64); 3] = [(200, 10), (500, 25), (1000, 50)];
-/// Buckets of a decade.
+/// Number of narrow buckets of a decade.
 const PER_DECADE: usize = 32;
-/// The decades from 1 µs to 10 s.
+/// Number of decades from 1 µs to 10 s.
 const DECADES: usize = 7;
-/// Buckets up to 1 µs, of 100 ns each.
+/// Number of narrow buckets up to 1 µs. Each is 100 ns wide.
 const FIRST: usize = 10;
 /// Number of narrow buckets that have an upper bound: all except the last.
 const BOUNDS: usize = FIRST + DECADES * PER_DECADE;
@@ -82,8 +82,8 @@ pub(crate) struct LatencyHistograms {
     classes: [ClassHistogram; CLASSES],
 }
 
-/// The histogram of one class: the number of requests by bucket, the sum of their times, and the
-/// longest of them.
+/// The histogram of one class: the number of requests in each narrow bucket, the sum of the
+/// requests' times, and the longest time.
 #[derive(Debug)]
 struct ClassHistogram {
     buckets: [AtomicU64; NARROW],
@@ -128,10 +128,11 @@ impl LatencyHistograms {
         }
     }
 
-    /// Sets the longest times to zero. If the worker records a longest time meanwhile, two errors
-    /// are possible: this call overwrites the time, or the time remains although its request is
-    /// already in the snapshot that is taken next and subtracted later. Neither error changes a
-    /// count, and the next longer time corrects the maximum.
+    /// Sets the longest times to zero, for `stats reset`. The caller then takes a snapshot, which
+    /// is subtracted from all later ones. If the worker records a new longest time during the
+    /// reset, two errors are possible. This call may overwrite the time, although its request is
+    /// counted after the reset. Or the time may remain, although its request is in the subtracted
+    /// snapshot. Neither error changes a count, and the next longer time corrects the maximum.
     pub(crate) fn clear_max(&self) {
         for cells in &self.classes {
             cells.max_ns.store(0, Ordering::Relaxed);
@@ -139,7 +140,7 @@ impl LatencyHistograms {
     }
 }
 
-/// The narrow bucket of a time.
+/// The index of the narrow bucket of a time.
 fn bucket_of(elapsed_ns: u64) -> usize {
     BOUNDS_NS.partition_point(|&bound_ns| bound_ns < elapsed_ns)
 }
@@ -152,8 +153,8 @@ pub struct ClassLatency {
     narrow: Box<[u64]>,
     /// The sum of the requests' times, in nanoseconds.
     pub sum_ns: u64,
-    /// The longest time since the last `stats reset`, in nanoseconds. It may be the time of a
-    /// request during the reset, which is not in the counts.
+    /// The longest time since the last `stats reset`, in nanoseconds. If a request ended during the
+    /// reset, its time may be included although the request is not counted.
     pub max_ns: u64,
 }
 
@@ -181,7 +182,7 @@ impl ClassLatency {
         self.narrow.iter().sum()
     }
 
-    /// The number of requests in each bucket of a metric ([`LATENCY_BOUNDS_NS`]). Not cumulative.
+    /// The number of requests in each bucket of the metric ([`LATENCY_BOUNDS_NS`]). Not cumulative.
     #[must_use]
     pub fn buckets(&self) -> [u64; LATENCY_BUCKETS] {
         let mut buckets = [0; LATENCY_BUCKETS];
@@ -192,8 +193,9 @@ impl ClassLatency {
         buckets
     }
 
-    /// The time that `per_mille` thousandths of the requests did not exceed, in nanoseconds: the
-    /// upper bound of its bucket, but at most the longest time. 0 without requests.
+    /// The time that `per_mille` thousandths of the requests did not exceed, in nanoseconds. It is
+    /// rounded up to the upper bound of its narrow bucket, but is at most the longest time. 0 if
+    /// there are no requests.
     #[must_use]
     pub fn percentile_ns(&self, per_mille: u64) -> u64 {
         let rank = (u128::from(self.count()) * u128::from(per_mille)).div_ceil(1000);
@@ -208,7 +210,7 @@ impl ClassLatency {
         0
     }
 
-    /// Combines the counts and the sum with those of `other`.
+    /// Combines the counts and the sum of the times with those of `other`.
     fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
         for (count, other) in self.narrow.iter_mut().zip(&other.narrow) {
             *count = combine(*count, *other);
@@ -241,7 +243,8 @@ impl LatencySnapshot {
         self
     }
 
-    /// What was recorded after `before`. The longest times are those of `self`.
+    /// The requests that were recorded after the snapshot `before`. The longest times are those of
+    /// `self`, because the longest time of a part cannot be computed.
     #[must_use]
     pub fn since(mut self, before: &Self) -> Self {
         for (now, before) in self.classes.iter_mut().zip(&before.classes) {
@@ -255,14 +258,14 @@ impl LatencySnapshot {
 mod tests {
     use super::*;
 
-    fn get_of(times_ns: impl IntoIterator<Item = u64>) -> ClassLatency {
+    fn histogram_of(times_ns: impl IntoIterator<Item = u64>) -> ClassLatency {
         let mut latency = ClassLatency::default();
         times_ns.into_iter().for_each(|it| latency.add(1, it));
         latency
     }
 
     fn metric_bucket_of(elapsed_ns: u64) -> usize {
-        let buckets = get_of([elapsed_ns]).buckets();
+        let buckets = histogram_of([elapsed_ns]).buckets();
         buckets.iter().position(|&count| count == 1).unwrap()
     }
 
@@ -290,9 +293,9 @@ mod tests {
 
     #[test]
     fn percentiles_are_at_most_an_eighth_above_the_true_ones() {
-        // 1000 times from 3 µs to 3 ms, and one of 30 s.
+        // 1000 requests that took 3 µs, 6 µs, … 3 ms, and one request that took 30 s.
         let times_ns = (1..=1000).map(|at| at * 3_000);
-        let latency = get_of(times_ns.chain([30_000_000_000]));
+        let latency = histogram_of(times_ns.chain([30_000_000_000]));
         assert_eq!(latency.count(), 1001);
         for (per_mille, true_ns) in [(500, 1_503_000), (990, 2_973_000), (999, 3_000_000)] {
             let found_ns = latency.percentile_ns(per_mille);
@@ -304,11 +307,11 @@ mod tests {
         assert_eq!(latency.percentile_ns(1000), 30_000_000_000);
         assert_eq!(latency.max_ns, 30_000_000_000);
         assert_eq!(
-            get_of([7]).percentile_ns(500),
+            histogram_of([7]).percentile_ns(500),
             7,
             "at most the longest time"
         );
-        assert_eq!(get_of([]).percentile_ns(999), 0);
+        assert_eq!(histogram_of([]).percentile_ns(999), 0);
     }
 
     #[test]
