@@ -9,9 +9,10 @@
 //! ```
 //!
 //! - *Linear hashing* (Litwin, VLDB 1980): the number of buckets `n` need not be a power of two. If
-//!   the load is high, a step splits bucket `n - 2^k`, where `2^k` is the largest power of two up
-//!   to `n`, and moves some of its entries to the new bucket `n`. If the load is low, a step
-//!   removes the last bucket, and moves its entries to the buckets that their keys then select.
+//!   the load (the share of slots that are in use) is high, a step splits bucket `n - 2^k`, where
+//!   `2^k` is the largest power of two up to `n`, and moves some of its entries to the new bucket
+//!   `n`. If the load is low, a step removes the last bucket, and moves its entries to the buckets
+//!   that their keys then select.
 //! - *Two choices* (Azar et al., STOC 1994): a new entry goes to the emptier of its two buckets, so
 //!   that all buckets fill evenly. With one choice, a bucket that is not split yet would hold twice
 //!   as many entries as a split bucket.
@@ -75,7 +76,7 @@ use crate::sync::{Mutex, MutexGuard};
 /// the average. With a higher value, it would be more likely that an insertion into a full shard
 /// finds no free slot and has to evict an item.
 const LOAD_MAX: u64 = 80;
-/// As [`LOAD_MAX`], for an index of at most [`SHARDS_FEW`] shards. The higher value saves memory.
+/// The same for an index of at most [`SHARDS_FEW`] shards. The higher value saves memory.
 const LOAD_MAX_FEW: u64 = 81;
 /// The maximum number of shards for which [`LOAD_MAX_FEW`] applies.
 const SHARDS_FEW: usize = 16;
@@ -99,10 +100,10 @@ struct Shard {
     lock: Mutex<()>,
     /// The version, incremented before and after a move of entries. It is odd during a move.
     version: AtomicU32,
-    /// The CAS assigned last to an item of this shard. Changed under the lock.
+    /// The CAS (version number) assigned last to an item of this shard. Changed under the lock.
     cas: AtomicU64,
-    /// Whether a worker is rewriting an item of this shard (`operations/rewrite.rs`). No other
-    /// worker may then store an item in this shard.
+    /// Whether a worker is rewriting an item of this shard, that is, deriving a new value from the
+    /// present one (`operations/rewrite.rs`). No other worker may then store an item in this shard.
     is_rewriting: AtomicBool,
 }
 
@@ -119,7 +120,7 @@ pub(crate) struct Index {
     buckets: AtomicU64,
     buckets_min: u64,
     buckets_max: u64,
-    /// Number of bytes, from the first bucket on, that were populated.
+    /// Number of bytes, from the first bucket on, that [`populate`](Self::populate) made resident.
     populated: AtomicU64,
     /// Number of entries. Every insertion and removal changes it, so it has a cache line of its
     /// own.
@@ -186,14 +187,13 @@ impl Index {
         Ok(index)
     }
 
-    /// Makes each shard assign only CAS (version numbers of items) above `cas`. Called before the
-    /// index is used. The first CAS of each shard is [`CAS_PER_SHARD`] above that of the shard
-    /// before. So items of different shards have different CAS until a shard has assigned
-    /// [`CAS_PER_SHARD`] of them.
+    /// Makes each shard assign only CAS above `cas`. Called before the index is used. Each shard
+    /// starts [`CAS_PER_SHARD`] above the shard before it. So items of different shards have
+    /// different CAS until a shard has assigned [`CAS_PER_SHARD`] of them.
     pub(crate) fn begin_cas_after(&self, cas: u64) {
         for (number, shard) in (0..).zip(&self.shards) {
-            let first = cas + number * CAS_PER_SHARD;
-            shard.cas.store(first, Ordering::Relaxed);
+            let start = cas + number * CAS_PER_SHARD;
+            shard.cas.store(start, Ordering::Relaxed);
         }
     }
 
@@ -263,8 +263,8 @@ impl Index {
         crate::prefetch::line_to_write(std::ptr::from_ref(self.bucket(found.bucket)).cast());
     }
 
-    /// Returns the entry for which `matches` is true, among the entries with the key's tag in its
-    /// two buckets. Does not miss an entry that moves concurrently.
+    /// Searches the two buckets of a key. Among the entries with the key's tag, returns one for
+    /// which `matches` is true. Does not miss an entry that moves concurrently.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Entry> {
         if let Some(found) = self.scan(hash, &mut matches) {
@@ -356,9 +356,9 @@ impl Index {
         None
     }
 
-    /// Increments the frequency counter of an entry, unless the request is the first one since its
-    /// item was restored from the tier. That request clears the entry's restored bit instead. Does
-    /// nothing if the entry has moved, was changed or was removed since it was read.
+    /// Increments the frequency counter of an entry. The first request after the item was restored
+    /// from the lower tier (slower storage for evicted items) clears the entry's restored bit
+    /// instead. Does nothing if the entry has moved, was changed or was removed since it was read.
     pub(crate) fn count_request(&self, hash: u64, entry: Entry) {
         let more = entry.requested();
         if more == entry {
@@ -383,7 +383,8 @@ impl Index {
 
     /// Prevents other workers from storing items in the shard of this hash until
     /// [`end_rewrite`](Self::end_rewrite). Sets a flag that each worker checks before it links an
-    /// item. The caller holds no lock meanwhile. Returns false if another worker has set the flag.
+    /// item. Between the two calls, the caller holds no lock. Returns false if another worker has
+    /// set the flag.
     pub(crate) fn begin_rewrite(&self, hash: u64) -> bool {
         let is_rewriting = &self.shard(hash).is_rewriting;
         // Relaxed: the flag orders nothing. All workers check it under the lock of the shard before
@@ -420,9 +421,9 @@ impl Index {
         }
     }
 
-    /// Adds bucket number `buckets`, and moves the entries that belong there from its parent
-    /// bucket. The order of the stores is: the entries to the new bucket, the version, the number
-    /// of buckets, 0 to the old words, the version.
+    /// Adds a bucket to the `buckets` buckets in use, and moves the entries that belong there from
+    /// its parent bucket. The order of the stores is: the entries to the new bucket, the version,
+    /// the number of buckets, 0 to the old words, the version.
     fn split(&self, buckets: u64) -> ResizeStep {
         if buckets == self.buckets_max {
             return ResizeStep::Blocked;
@@ -462,8 +463,8 @@ impl Index {
         ResizeStep::Resized((buckets + 1) * BUCKET_BYTES as u64)
     }
 
-    /// Removes the last bucket. Moves each of its entries to one of the two buckets that the
-    /// entry's key has without the last bucket.
+    /// Removes the last of the `buckets` buckets in use. Moves each of its entries to one of the
+    /// two buckets that the entry's key has without the last bucket.
     fn merge(&self, buckets: u64) -> ResizeStep {
         let last = buckets - 1;
         let shard = &self.shards[self.addressing.shard(addressing::parent(last))];
@@ -525,7 +526,8 @@ impl Index {
         ResizeStep::Resized(last * BUCKET_BYTES as u64)
     }
 
-    /// Returns the bucket hash number `role` (0 or 1) of the key of an entry in `bucket`.
+    /// Returns the first (`role` 0) or second (`role` 1) bucket hash of the key of an entry in
+    /// `bucket`. Bucket hashes select buckets (`addressing.rs`).
     fn bucket_hash_of(&self, bucket: u64, entry: Entry, role: usize) -> u64 {
         let hashes = self
             .addressing

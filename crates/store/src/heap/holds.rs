@@ -61,9 +61,9 @@ impl Holds {
     }
 
     /// Requests the right to hold `count` segments of a store that has `segment_limit` segments.
-    /// Returns `None` if more segments than the bound would be held. A request while no segment is
-    /// held is granted even above the bound, so that a store with little memory can serve its
-    /// largest item.
+    /// The bound is 1/[`HELD_PART`] of these, at least one segment. Returns `None` if `count` and
+    /// the number of held segments together exceed the bound. A request while no segment is held is
+    /// granted even above the bound, so that a store with little memory can serve its largest item.
     pub(crate) fn request(&self, count: u32, segment_limit: u32) -> Option<Credit> {
         let held_max = (segment_limit / HELD_PART).max(1);
         let grant = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= held_max);
@@ -73,8 +73,8 @@ impl Holds {
             .then_some(Credit(count))
     }
 
-    /// Holds a segment. If the segment was not held before, it uses up one unit of credit, with
-    /// which it was counted already. If no credit is left, the segment is counted now.
+    /// Holds a segment. The first hold of a segment uses up one unit of credit: the segment was
+    /// counted when the credit was granted. If no credit is left, the segment is counted now.
     pub(crate) fn hold(&self, segment: &Segment, credit: &mut Credit) {
         if segment.hold() {
             if credit.0 > 0 {

@@ -8,8 +8,8 @@
 //! only the cells of its own column. The live bytes of a segment are the sum of its row.
 //!
 //! A worker may subtract the length of a block that another worker added, so a cell may become
-//! negative and wrap. Only the sum of a row modulo 2³² is meaningful. In the diagram, each line is
-//! a column of the matrix.
+//! negative and wrap. Only the sum of a row modulo 2³² is meaningful. The diagram shows the matrix
+//! on its side: each line is a column.
 //!
 //! ```text
 //!              segment 0   1    2  …
@@ -88,14 +88,14 @@ impl LiveBytes {
 
     /// Assigns a column to a new worker: a free column, or the shared one if no column is free.
     pub(crate) fn take_column(&self) -> Column {
-        let first_free = |owned: u64| {
+        let with_first_free = |owned: u64| {
             let free = owned.trailing_ones();
             (free < self.columns_max).then(|| owned | 1 << free)
         };
         // Acquire: pairs with `release_column`. The new owner sees what the last owner has written.
         let before = self
             .owned
-            .fetch_update(Ordering::Acquire, Ordering::Relaxed, first_free);
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, with_first_free);
         let number = match before {
             Ok(before) => {
                 let index = before.trailing_ones();
@@ -173,6 +173,7 @@ mod tests {
     fn the_live_bytes_of_a_segment_are_the_sum_over_all_workers() {
         let (segments, workers) = (20, 1);
         let live = LiveBytes::reserve(segments, workers).unwrap();
+        // For one worker there are two columns of which each can have an owner.
         let columns = [(); 3].map(|()| live.take_column());
         assert_eq!(
             columns.each_ref().map(|it| it.is_shared),

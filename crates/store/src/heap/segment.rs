@@ -4,8 +4,8 @@
 //! A segment can be held in two ways. A *writer's hold* lasts while a thread fills a block. It is
 //! counted in `append_state`, and prevents evacuation. A *hold for a peer*, the client at the other
 //! end of a connection, is counted in `peer_holds`. It belongs to a pin, whose value is being sent,
-//! or to an upload, whose value is still arriving. It prevents evacuation, and also the reuse of
-//! the memory if the evacuation has begun before.
+//! or to an upload, whose value is still arriving. Such a hold prevents the start of an evacuation.
+//! If the evacuation had started before, the hold prevents the reuse of the memory.
 
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
@@ -145,7 +145,8 @@ impl Segment {
 
     /// Releases the hold of a writer. The block that it was filling is complete, or was given up.
     pub(crate) fn release_writer(&self) {
-        // Release: pairs with `can_be_evacuated` and `close`: the block is complete.
+        // Release: pairs with `can_be_evacuated` and `close`. The evacuating thread sees the
+        // complete block.
         self.hot
             .append_state
             .fetch_sub(WRITER_HOLD, Ordering::Release);

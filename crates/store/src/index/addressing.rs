@@ -1,8 +1,8 @@
 //! Computes the two buckets of a key, from the hash of the key or from one of its entries.
 //!
-//! A key has two *bucket hashes* of `low_bits + TAG_BITS` bits each. Linear hashing maps a bucket
-//! hash to a bucket by its low bits, of which it uses at least `low_bits`. The entry of the key
-//! stores two things:
+//! A key has two *bucket hashes* of `low_bits + TAG_BITS` bits each. The lowest bits of a bucket
+//! hash select a bucket. Linear hashing uses more of these bits while there are more buckets, but
+//! always at least `low_bits`. The entry of the key stores two things:
 //!
 //! - the tag: the highest `TAG_BITS` bits of the first bucket hash;
 //! - the role, 0 or 1: which of the two bucket hashes selected the entry's bucket.

@@ -175,9 +175,9 @@ fn a_writer_that_appends_after_the_second_opening_sees_its_number() {
         let writer = {
             let model = Arc::clone(&model);
             thread::spawn(move || {
-                let is_added = model.append(NEW);
-                assert!(!is_added || model.segment.opening() == SECOND_OPENING);
-                is_added
+                let is_appended = model.append(NEW);
+                assert!(!is_appended || model.segment.opening() == SECOND_OPENING);
+                is_appended
             })
         };
         assert!(model.evacuate());
@@ -187,8 +187,8 @@ fn a_writer_that_appends_after_the_second_opening_sees_its_number() {
         if can_be_evacuated {
             assert_eq!(model.bytes.read(), NEW);
         }
-        let is_added = writer.join().is_ok_and(|is_added| is_added);
-        CaseArose(is_added && can_be_evacuated)
+        let is_appended = writer.join().is_ok_and(|is_appended| is_appended);
+        CaseArose(is_appended && can_be_evacuated)
     });
 }
 
@@ -243,14 +243,14 @@ fn filling_a_hole_does_not_race_with_appending_after_the_second_opening() {
             thread::spawn(move || run(&model))
         };
         let filling = spawn(Model::fill);
-        let adding = spawn(|model| model.append(NEW));
+        let appending = spawn(|model| model.append(NEW));
         let is_evacuated = model.evacuate();
         if is_evacuated {
             model.open_again();
         }
-        let is_added = adding.join().is_ok_and(|is_added| is_added);
+        let is_appended = appending.join().is_ok_and(|is_appended| is_appended);
         let is_filled = filling.join().is_ok_and(|is_filled| is_filled);
-        CaseArose(is_evacuated && is_added && !is_filled)
+        CaseArose(is_evacuated && is_appended && !is_filled)
     });
 }
 
