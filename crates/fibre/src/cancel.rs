@@ -17,11 +17,11 @@ impl From<Cancelled> for io::Error {
     }
 }
 
-/// Returns the current fibre. Called by the fibre before it starts an operation for which it will
-/// wait.
+/// Checks that the current fibre may wait, and returns it. The fibre calls this before it starts an
+/// operation whose end it will wait for.
 ///
 /// # Errors
-/// The fibre was cancelled, or is unwinding from a panic.
+/// The fibre was cancelled, or it is unwinding from a panic.
 ///
 /// # Panics
 /// The caller is not a fibre.
@@ -30,6 +30,7 @@ pub(crate) fn begin_wait() -> io::Result<Fibre> {
     if fibre.is_cancelled() {
         return Err(Cancelled.into());
     }
+    // Fails if the fibre is unwinding.
     may_wait()?;
     Ok(fibre)
 }

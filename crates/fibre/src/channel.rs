@@ -1,4 +1,9 @@
 //! A bounded channel for any number of senders and receivers.
+//!
+//! A sender or receiver that must wait appends itself to a [`WaitList`]. It continues when another
+//! fibre or thread *grants* its wait, which means: removes it from the list and wakes it. A grant
+//! only says that the channel has changed. The woken sender or receiver checks the channel again,
+//! because another one may have been faster.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -29,7 +34,7 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     )
 }
 
-/// The state that all clones of the sender and of the receiver share.
+/// The state that all senders and receivers of one channel share.
 struct Shared<T> {
     capacity: usize,
     state: Mutex<State<T>>,
@@ -46,8 +51,8 @@ struct State<T> {
     waiting_receivers: WaitList,
 }
 
-/// The sending end of a channel. Receiving fails once all clones of the sender are dropped and the
-/// channel is empty.
+/// The sending end of a channel; all its clones send to the same channel. Receiving fails once all
+/// clones are dropped and the channel is empty.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
@@ -144,8 +149,9 @@ impl<T: Send> Receiver<T> {
     }
 }
 
-/// Removes the first value. Wakes the first waiting sender, because the channel has space now. If
-/// the channel is empty, returns the guard of the lock as an error.
+/// Removes and returns the first value. Unlocks the channel, and wakes the first waiting sender,
+/// because the channel has space now. If the channel is empty, returns the guard instead, so that
+/// the caller still holds the lock.
 fn take<T>(mut state: MutexGuard<'_, State<T>>) -> Result<T, MutexGuard<'_, State<T>>> {
     let Some(value) = state.values.pop_front() else {
         return Err(state);
@@ -197,6 +203,7 @@ impl<T> Drop for Receiver<T> {
             let values = std::mem::take(&mut state.values);
             drop(state);
             all.grant_all();
+            // Not earlier: dropping a value may run any code of its type.
             drop(values);
         }
     }

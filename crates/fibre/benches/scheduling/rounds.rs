@@ -1,21 +1,23 @@
-//! The benchmark *transfer*: every thread (a fibre or a task) must see the signal of each leader.
+//! The benchmark *transfer*. Its *threads* are fibres or tasks; they are numbered from 0. One
+//! thread at a time is the *leader*, the others are *followers*.
 //!
-//! The leader publishes the number of a *round*, and waits until all other threads have seen it.
-//! Then the next thread leads. No thread blocks: leader and followers do what they can without
-//! waiting, and yield. If a scheduler does not run one of the threads for a while, all other
-//! threads wait for that thread. If the scheduler never runs the thread, the round never ends.
-//! Every processor always has some other thread to run, so only a fair scheduler avoids this.
+//! In a *round*, the leader publishes the number of the round, and each follower must see this
+//! number. Once all followers have seen it, the round is complete, and the next thread becomes the
+//! leader. No thread blocks. A thread repeats *steps*: in a step, it does what it can do without
+//! waiting; after the step, it yields. If a scheduler does not run one of the threads for a while,
+//! the round lasts at least as long. If the scheduler never runs the thread, the round never ends.
+//! All threads are always ready, so a scheduler must be fair in order to run each of them soon.
 //!
-//! This file contains everything except the yields, so that the benchmark is the same for each
-//! runtime.
+//! This file contains everything except the loop of steps and yields, which differs between
+//! runtimes (`fibres.rs`, `tasks.rs`).
 //!
 //! A *turn* is the time from the publication of a round until a given thread has seen the round,
 //! that is, the time that the thread waited to run. A round lasts a little longer than its longest
 //! turn.
 //!
-//! The benchmark *turns* is the same with a [`GapDetector`], which finds the *gaps*: times in which
-//! a kernel thread did not run. For this, each step reads the clock. So a step takes longer than in
-//! *transfer*, and the median turn is longer, too.
+//! The benchmark *turns* is *transfer* with a [`GapDetector`]. It finds the *gaps*: times in which
+//! a kernel thread of the runtime neither ran a thread nor slept. For this, every step reads the
+//! clock; in *transfer*, few steps do. So the median turn is longer in *turns*.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,38 +28,42 @@ use crate::clock::Clock;
 use crate::gaps::GapDetector;
 use crate::turns::Turns;
 
-/// A value on two cache lines of its own. CPUs fetch cache lines in pairs.
+/// A value that shares no cache line with other values. It is aligned to two cache lines, because
+/// CPUs fetch cache lines in pairs.
 #[repr(align(128))]
 #[derive(Default)]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 /// The state that all threads of the benchmark share.
 pub(crate) struct Rounds {
     /// The number of the thread that is the leader.
-    leader: Apart<AtomicU64>,
-    /// The present round.
-    round: Apart<Round>,
-    /// The last round that each thread has seen.
-    seen: Box<[Apart<AtomicU64>]>,
-    /// The time from which all times in nanoseconds are counted.
+    leader: CachePadded<AtomicU64>,
+    /// The latest round that was published.
+    round: CachePadded<Round>,
+    /// For each thread, the number of the latest round that the thread has seen.
+    seen: Box<[CachePadded<AtomicU64>]>,
+    /// All times in nanoseconds are counted from this time.
     created: Instant,
-    /// Only for *turns*.
+    /// Only for *turns*; `None` for *transfer*.
     gap_detector: Option<GapDetector>,
-    /// Only for *turns*: the share of gaps in empty loops, measured before the threads started.
+    /// Only for *turns*: the share of time that empty loops lost to gaps (0 to 1). It is measured
+    /// before the threads start.
     share_of_loops: Option<f64>,
 }
 
-/// The present round.
+/// The latest round that was published.
 #[derive(Default)]
 struct Round {
-    /// The number of the round, from 1; 0 before the first.
+    /// The number of the round, from 1; 0 before the first round.
     number: AtomicU64,
-    /// The time at which the round was published.
+    /// The time at which the round was published. Before the first round, the time at which the
+    /// benchmark began.
     published_ns: AtomicU64,
 }
 
 impl Rounds {
-    /// Creates the state for *turns* (`detects_gaps` is true) or for *transfer*.
+    /// Creates the state for *turns* if `detects_gaps` is true, otherwise for *transfer*. For
+    /// *turns*, first runs empty loops for a quarter of the duration of the benchmark.
     pub(crate) fn new(setting: Setting, detects_gaps: bool) -> Arc<Self> {
         let Setting {
             processors,
@@ -67,9 +73,11 @@ impl Rounds {
         let gap_share_of_loops = || GapDetector::gap_share_of_loops(processors, duration / 4);
         let share_of_loops = detects_gaps.then(gap_share_of_loops);
         Arc::new(Self {
-            leader: Apart::default(),
-            round: Apart::default(),
-            seen: (0..setting.threads()).map(|_| Apart::default()).collect(),
+            leader: CachePadded::default(),
+            round: CachePadded::default(),
+            seen: (0..setting.threads())
+                .map(|_| CachePadded::default())
+                .collect(),
             created: Instant::now(),
             gap_detector: detects_gaps.then(|| GapDetector::new(processors)),
             share_of_loops,
@@ -80,18 +88,18 @@ impl Rounds {
         self.created.elapsed().as_nanos() as u64
     }
 
-    /// The time since the last round was published.
+    /// The time since the latest round was published.
     fn age_ns(&self) -> u64 {
         self.age_at(self.now_ns())
     }
 
-    /// The time from the publication of the last round until `now_ns`.
+    /// The time from the publication of the latest round until `now_ns`.
     fn age_at(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.round.0.published_ns.load(Ordering::Relaxed))
     }
 
-    /// Runs the benchmark. Once all threads have ended, [`Measured::outcome`] adds up their
-    /// results.
+    /// Runs the benchmark for `duration`. Then the caller waits until all threads have ended, and
+    /// calls [`Measured::outcome`], which adds up the results of the threads.
     pub(crate) fn measure(&self, clock: &Clock, duration: Duration) -> Measured {
         let gap_detector = self.gap_detector.as_ref();
         self.round
@@ -99,6 +107,7 @@ impl Rounds {
             .published_ns
             .store(self.now_ns(), Ordering::Relaxed);
         let seconds = clock.run(duration);
+        // The latest round, if any, began less than half the run's duration ago.
         let is_finished = (self.age_ns() as f64) < seconds * 1e9 / 2.0;
         Measured {
             seconds,
@@ -111,18 +120,20 @@ impl Rounds {
 
 /// The measurements of a run that are known before its threads have ended.
 pub(crate) struct Measured {
+    /// The duration of the run.
     seconds: f64,
-    /// A round began in the second half of the run. If not, some thread did not run during that
-    /// half, so the number of earlier rounds does not give a rate.
+    /// Whether the number of rounds is meaningful as a rate: true if a round began in the second
+    /// half of the run. If none began, the scheduler did not run some thread during that half.
     is_finished: bool,
-    /// Only for *turns*: the share of the kernel threads' time that was in gaps.
+    /// Only for *turns*: the share of time that the kernel threads of the runtime lost to gaps.
     share: Option<f64>,
-    /// Only for *turns*: the same share for empty loops.
+    /// [`Rounds::share_of_loops`].
     share_of_loops: Option<f64>,
 }
 
 impl Measured {
-    /// The result of the run. `members` are the measurements of all threads, which have ended.
+    /// The result of the run. `members` are all threads of the benchmark; each has been closed
+    /// ([`Member::close`]).
     pub(crate) fn outcome(&self, members: &[Member]) -> Outcome {
         let (mut turns, mut durations) = (Turns::new(), Turns::new());
         let mut without_gaps = Turns::new();
@@ -149,14 +160,15 @@ impl Measured {
     }
 }
 
-/// The state and the measurements of one thread.
+/// One thread of the benchmark: its state and its measurements.
 pub(crate) struct Member {
     rounds: Arc<Rounds>,
     /// The number of the thread.
     number: usize,
-    /// The last round that the thread has seen.
+    /// The number of the latest round that the thread has seen or published.
     round: u64,
-    /// While the thread leads, the lowest number of a thread that may not have seen the round yet.
+    /// Only while the thread leads: the number of the follower for which it waits. All threads with
+    /// lower numbers have seen the round.
     awaiting: Option<usize>,
     /// The number of complete rounds that the thread has led.
     led: u64,
@@ -164,14 +176,15 @@ pub(crate) struct Member {
     turns: Turns,
     /// The durations of the rounds that the thread has led.
     durations: Turns,
-    /// The turns without the gaps of kernel threads.
+    /// Only for *turns*: the same turns, after the gaps during each turn were subtracted from it.
     turns_without_gaps: Turns,
-    /// The last turn, until it is added to `turns_without_gaps`.
+    /// Only for *turns*: the last turn, if it has not been added to `turns_without_gaps` yet.
     unsettled: Option<Turn>,
 }
 
 /// A turn that has ended.
 struct Turn {
+    /// The number of the round.
     round: u64,
     len_ns: u64,
     end_ns: u64,
@@ -192,15 +205,16 @@ impl Member {
         }
     }
 
-    /// Does the leader's or a follower's work, as far as this is possible without waiting.
+    /// Does one step of the leader or of a follower: as much as is possible without waiting. The
+    /// caller yields between steps.
     #[inline]
     pub(crate) fn step(&mut self) {
         self.settle();
         if let Some(detector) = &self.rounds.gap_detector {
             detector.report_step(self.rounds.now_ns(), || {
                 let round = &self.rounds.round.0;
-                // Acquire: pairs with the store in `lead`, so that `published_ns` belongs to this
-                // round.
+                // Acquire: pairs with the store in `lead`, so that `published_ns` is not older than
+                // this round. It may be that of the next round, whose number is stored after it.
                 let number = round.number.load(Ordering::Acquire);
                 (number, round.published_ns.load(Ordering::Relaxed))
             });
@@ -213,8 +227,9 @@ impl Member {
         }
     }
 
-    /// Records the last turn without its gaps. This is done one step after the turn, because a
-    /// kernel thread reports a gap only when the gap has ended, which may be after the turn.
+    /// If the last turn has not been added to `turns_without_gaps` yet, subtracts the gaps and adds
+    /// it. This is done in the step after the turn: a kernel thread reports a gap when the gap has
+    /// ended, which may be later than the turn.
     #[inline]
     fn settle(&mut self) {
         if let (Some(detector), Some(turn)) = (&self.rounds.gap_detector, self.unsettled.take()) {
@@ -224,8 +239,9 @@ impl Member {
         }
     }
 
-    /// Called at the end of the run. A thread that has not run since the last round began records
-    /// its wait until now: without this, a thread that starves would not be measured.
+    /// Ends the measurement. Called once by each thread, after the run. A thread that has not seen
+    /// the latest round records a turn from its publication until now. Without this, the wait of
+    /// the thread that did not run during the rest of the benchmark would not be measured.
     pub(crate) fn close(mut self) -> Self {
         self.settle();
         self.follow();
@@ -242,8 +258,8 @@ impl Member {
             self.round = round.number.load(Ordering::Relaxed) + 1;
             seen[self.number].0.store(self.round, Ordering::Relaxed);
             round.published_ns.store(rounds.now_ns(), Ordering::Relaxed);
-            // Release: pairs with the loads in `follow` and `step`, so that `published_ns` belongs
-            // to this round there.
+            // Release: pairs with the loads in `follow` and `step`, which thereby also see
+            // `published_ns`.
             round.number.store(self.round, Ordering::Release);
             0
         });
@@ -259,7 +275,8 @@ impl Member {
         self.led += 1;
         self.durations.record(rounds.age_ns());
         let next = (self.number + 1) % seen.len();
-        // Release: pairs with the load in `step`.
+        // Release: pairs with the load of `leader` in `step`, so that the next leader sees the
+        // number of this round.
         rounds.leader.0.store(next as u64, Ordering::Release);
     }
 
@@ -280,7 +297,8 @@ impl Member {
                     end_ns: now_ns,
                 });
             }
-            // Release: pairs with the load in `lead`.
+            // Release: pairs with the load in `lead`, so that `published_ns` was read above before
+            // the next leader overwrites it.
             rounds.seen[self.number].0.store(round, Ordering::Release);
         }
     }

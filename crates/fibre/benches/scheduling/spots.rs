@@ -1,17 +1,17 @@
-//! The parts of *churn* and *locality* that are the same on every runtime.
+//! The parts of the benchmarks *churn* and *locality* that are the same on every runtime.
 //!
-//! A *thread* is a fibre or a task. A *spot* is a semaphore without permits, at which threads wait.
-//! There are half as many spots as threads. In an operation, a thread picks a spot at random and
-//! releases it, which wakes a thread that waits there. Then the thread acquires the spot, in order
-//! to wait there itself.
+//! A *thread* is a fibre or a task. A *spot* is a semaphore, at first without permits, at which
+//! threads wait. There are half as many spots as threads. In an operation, a thread picks a spot at
+//! random and adds a permit to it, which wakes a thread that waits there. Then the first thread
+//! acquires a permit of the same spot; usually it must wait for this permit.
 //!
-//! Some threads must wait before the first release. Otherwise no thread would ever wait: each would
-//! acquire the permit that it has just released. So some threads begin by waiting, each at a spot
-//! of its own. The other threads start after that.
+//! Some threads must wait before the first operation. Otherwise no thread would ever wait: each
+//! would acquire the permit that it has just added. So some threads begin by waiting, each at a
+//! spot of its own. The other threads begin their operations after that.
 //!
-//! The threads are never all blocked. Each operation releases a permit before it acquires one, so
-//! the number of waiting threads never exceeds that at the start, when at least one thread does not
-//! wait. At the end, every spot gets enough permits for all threads.
+//! The threads are never all blocked. At the start, at least one thread does not wait. Each
+//! operation adds a permit before it acquires one, so no more threads can wait later than at the
+//! start. At the end of the run, every spot gets enough permits for all threads.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,14 +23,15 @@ pub(crate) fn spots(setting: Setting) -> usize {
     (setting.threads() / 2).max(1)
 }
 
-/// The number of threads that begin by waiting: one for each spot, but not all threads.
+/// The number of threads that begin by waiting: one at each spot, but at least one thread does not
+/// wait.
 pub(crate) fn waiting_first(setting: Setting) -> usize {
     spots(setting).min(setting.threads() - 1)
 }
 
-/// The number of cache lines of a working set.
+/// The number of cache lines of a [`WorkingSet`].
 const LINES: usize = 100;
-/// The number of writes to random cache lines of the working set before each release.
+/// The number of writes to the [`WorkingSet`] in each operation.
 const TOUCHES: usize = 100;
 
 /// A number on a cache line of its own.
@@ -38,7 +39,7 @@ const TOUCHES: usize = 100;
 #[derive(Clone, Copy)]
 struct CacheLine(u64);
 
-/// The memory to which a thread of *locality* writes before each release.
+/// The memory to which a thread of *locality* writes at the beginning of each operation.
 pub(crate) struct WorkingSet(Box<[CacheLine; LINES]>);
 
 impl WorkingSet {
@@ -46,7 +47,7 @@ impl WorkingSet {
         Self(Box::new([CacheLine(0); LINES]))
     }
 
-    /// Writes to random cache lines.
+    /// Writes [`TOUCHES`] times, each time to a random cache line.
     #[inline]
     pub(crate) fn touch(&mut self, random: &mut Random) {
         for _ in 0..TOUCHES {
@@ -55,8 +56,9 @@ impl WorkingSet {
     }
 }
 
-/// The working sets that threads have left at a spot for the threads that they wake. A thread adds
-/// a working set before it releases a permit, and removes one after it has acquired a permit.
+/// The working sets at one spot, in *locality-share*. A thread leaves its working set here for the
+/// thread that it wakes: it puts the set before it adds a permit to the spot. After a thread has
+/// acquired a permit, it takes a set.
 #[derive(Default)]
 pub(crate) struct Handover(Mutex<Vec<WorkingSet>>);
 
@@ -66,8 +68,8 @@ impl Handover {
         sets.push(set);
     }
 
-    /// Removes a working set. `None` at the end of the run, when permits are released without
-    /// working sets.
+    /// Removes a working set. `None` is possible only at the end of the run, when permits are added
+    /// without working sets.
     pub(crate) fn take(&self) -> Option<WorkingSet> {
         let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sets.pop()

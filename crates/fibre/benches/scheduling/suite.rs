@@ -1,10 +1,11 @@
 //! Runs all benchmarks on all runtimes, interleaved.
 //!
 //! Each run is a process of its own, so that no run inherits threads or memory from another. A
-//! *case* is a benchmark with given numbers of processors and of threads. A *repeat* runs every
-//! case once, in random order. Within a case, the runtimes are run one directly after the other,
-//! also in random order. So a disturbance of the machine affects all runtimes alike, and the
-//! results of two runtimes in the same repeat and case can be compared as a pair.
+//! *case* is a benchmark with given numbers of processors and of threads per processor. In a
+//! *repeat*, every case is run once on each runtime. The cases are run in random order. Within a
+//! case, the runtimes are run one directly after the other, also in random order. So a disturbance
+//! of the machine is likely to affect all runtimes alike, and the results of two runtimes in the
+//! same repeat and case can be compared as a pair.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
@@ -23,8 +24,8 @@ use crate::{figure, go, summary};
 /// The time that a run may take in addition to the measured duration. A run that takes longer is
 /// killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(15);
-/// The time that a run takes in addition to the measured duration, for the first estimate of the
-/// time left.
+/// A guess of the time that a run takes in addition to the measured duration. Used only until the
+/// first run has ended, to show how long the suite will still take.
 const OVERHEAD: Duration = Duration::from_millis(30);
 
 /// The runs that the suite makes: `repeats` of each combination of a benchmark, a number of
@@ -32,9 +33,12 @@ const OVERHEAD: Duration = Duration::from_millis(30);
 pub(crate) struct Plan {
     pub(crate) benchmarks: Vec<Benchmark>,
     pub(crate) processors: Vec<usize>,
+    /// Numbers of threads per processor.
     pub(crate) per_processor: Vec<usize>,
+    /// The measured duration of each run.
     pub(crate) duration: Duration,
     pub(crate) repeats: usize,
+    /// The seed of the random orders.
     pub(crate) seed: u64,
 }
 
@@ -42,22 +46,26 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) benchmark: Benchmark,
+    /// The number of threads per processor.
     pub(crate) per_processor: usize,
     pub(crate) processors: usize,
 }
 
 /// One run of a case on a runtime.
 pub(crate) struct Trial {
+    /// The number of the repeat, from 1.
     pub(crate) repeat: usize,
     pub(crate) case: Case,
     pub(crate) runtime: RuntimeKind,
-    /// The line that the run printed, or the reason why it printed none.
+    /// The results of the run, which it printed as one line of JSON; or the reason why there are no
+    /// results.
     pub(crate) line: Result<Line, String>,
 }
 
 impl Trial {
-    /// The line of the run. `None` if the run printed no line, or if its number of operations is
-    /// meaningless.
+    /// The results of the run, if they give a rate. `None` if the run has no results, if it
+    /// completed no operation, or if the number of operations is meaningless
+    /// ([`Outcome::is_finished`](crate::benchmark::Outcome::is_finished)).
     pub(crate) fn finished(&self) -> Option<&Line> {
         self.line
             .as_ref()
@@ -66,11 +74,11 @@ impl Trial {
     }
 }
 
-/// Returns the benchmarks whose names begin with one of `names`; all benchmarks if `names` is
-/// empty.
+/// Returns the benchmarks to run. `names` are the beginnings of their names, for example `cyc`. If
+/// `names` is empty, returns all benchmarks.
 ///
 /// # Errors
-/// No benchmark's name begins with one of `names`.
+/// One of `names` is not the beginning of any benchmark's name.
 pub(crate) fn choose(names: &[String]) -> Result<Vec<Benchmark>, String> {
     let all = Benchmark::value_variants();
     for name in names {
@@ -91,7 +99,8 @@ pub(crate) fn choose(names: &[String]) -> Result<Vec<Benchmark>, String> {
     Ok(all.iter().filter(is_chosen).copied().collect())
 }
 
-/// Makes all runs of a plan. Prints a summary, and writes a CSV file and the figures.
+/// Makes all runs of a plan. Prints a summary of the results. Writes a CSV file with a row for each
+/// run, and a figure (a chart) for each benchmark.
 pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let this_program = env::current_exe().map_err(|error| error.to_string())?;
@@ -114,7 +123,7 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
                 per_processor,
                 processors,
             };
-            // A single thread has no other thread to wake.
+            // In most benchmarks, a thread wakes another thread, so one thread is too few.
             let is_alone = |case: &Case| case.per_processor * case.processors == 1;
             let all_sizes = plan.processors.iter().map(case);
             cases.extend(all_sizes.filter(|case| !is_alone(case) || benchmark.works_alone()));
@@ -172,7 +181,7 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes one run, in a new process. Returns the line that it prints.
+/// Makes one run, in a new process. Returns the results that the process prints.
 fn run_in_process(
     program: &Path,
     plan: &Plan,
@@ -226,13 +235,13 @@ fn read_output(child: &mut Child, timeout: Duration) -> Option<String> {
 /// Shows the progress of the suite on standard error. On a terminal this is one line, which is
 /// overwritten; otherwise it is a new line after each tenth of the runs.
 struct Progress {
-    /// The number of runs of the suite.
+    /// The number of all runs that the suite makes.
     runs: usize,
-    /// The estimated time of a run, used until the first run has ended.
+    /// The estimated time of a run. Used until the first run has ended.
     run_estimate: Duration,
     /// The time at which the suite began.
     began: Instant,
-    /// Standard error is a terminal.
+    /// Whether standard error is a terminal.
     is_terminal: bool,
 }
 
@@ -246,7 +255,8 @@ impl Progress {
         }
     }
 
-    /// Shows that `done` runs are complete, and which run is next.
+    /// Shows that `done` runs are complete, how long the other runs will take, and which run is
+    /// next.
     fn show(&self, done: usize, case: Case, runtime: RuntimeKind) {
         if !self.is_terminal && !done.is_multiple_of(self.runs.div_ceil(10)) {
             return;
@@ -274,7 +284,7 @@ impl Progress {
         }
     }
 
-    /// Clears the line on the terminal.
+    /// Removes the line from the terminal.
     fn clear(&self) {
         if self.is_terminal {
             eprint!("\r{:<79}\r", "");

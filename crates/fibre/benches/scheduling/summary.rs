@@ -7,10 +7,10 @@ use measure::{Estimate, median, median_of_trials, paired_ratio};
 use crate::benchmark::{Benchmark, Line, RuntimeKind};
 use crate::suite::{Case, Plan, Trial};
 
-/// The confidence of the intervals.
+/// The confidence level of the confidence intervals.
 const CONFIDENCE: f64 = 0.95;
-/// The goal of the fair scheduler: no *turn* (the time that a thread waits to run) is longer than
-/// this multiple of the median turn.
+/// The goal of the fair scheduler is that no *turn* is longer than this multiple of the median
+/// turn. A turn is the time that a thread waits to run in *transfer* or *turns* (`rounds.rs`).
 const TURN_LIMIT: f64 = 100.0;
 
 /// Prints a table for each case.
@@ -49,7 +49,8 @@ pub(crate) fn print(plan: &Plan, cases: &[Case], trials: &[Trial]) {
     }
 }
 
-/// Prints the row of a runtime in a case. Prints nothing if the runtime was not run.
+/// Prints the row of a runtime in the table of a case. Prints nothing if the runtime was not run.
+/// `of_case` are all runs of the case.
 fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
     let of_runtime = runs_of(runtime, of_case);
     if of_runtime.is_empty() {
@@ -58,7 +59,7 @@ fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
     let lines = finished(&of_runtime);
     let unfinished = of_runtime.len() - lines.len();
     let rates: Vec<f64> = lines.iter().map(|line| line.rate()).collect();
-    let figures = rate(&rates).unwrap_or_else(|| "not finished".to_owned());
+    let rates = rate(&rates).unwrap_or_else(|| "not finished".to_owned());
     let scalability: Vec<f64> = lines.iter().map(|line| line.scalability_ns()).collect();
     let scalability = median(&scalability).map_or(String::new(), time);
     let ratios = RuntimeKind::THEIRS.map(|other| {
@@ -68,7 +69,7 @@ fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
         estimate.as_ref().map_or(String::new(), ratio)
     });
     let line = format!(
-        "  {:<7}{figures:>30}{scalability:>13}{:>31}{:>31}",
+        "  {:<7}{rates:>30}{scalability:>13}{:>31}{:>31}",
         runtime.name(),
         ratios[0],
         ratios[1]
@@ -90,13 +91,14 @@ fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
     }
 }
 
-/// Prints the turns of *transfer* for each runtime: how long threads waited to see a round.
+/// Prints the turns of *transfer* for each runtime: how long a thread waited until it saw a round.
 fn turns(of_case: &[&Trial]) {
     for runtime in RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS) {
         let lines = Lines::of(runtime, of_case);
-        let typical = median(&lines.figures(|line| Some(line.turn_p50_ns? as f64)));
+        let typical = median(&lines.values(|line| Some(line.turn_p50_ns? as f64)));
         let longest = lines.greatest(|line| Some(line.turn_max_ns? as f64));
-        let ratios = lines.figures(Line::longest_turn);
+        // For each run, its longest turn divided by its median turn.
+        let ratios = lines.values(Line::longest_turn);
         if let (Some(typical), Some(longest), Some(middle)) = (typical, longest, median(&ratios)) {
             println!(
                 "  {:<7}turn: median {}, longest {} (longest turn of the median run: \
@@ -109,21 +111,24 @@ fn turns(of_case: &[&Trial]) {
     }
 }
 
-/// If a runtime loses a share of its time to gaps that exceeds this multiple of the share that
-/// empty loops lose, the runtime itself causes gaps, and its result is not to be judged.
+/// A runtime and empty loops both lose a share of their time to gaps. If the runtime's share is
+/// more than this multiple of the loops' share, the runtime itself causes gaps. Then its result
+/// must not be judged, because the subtraction of gaps hides waits that the runtime causes.
 const GAPS_LIMIT: f64 = 1.5;
 
 /// Prints the results of the benchmark *turns* for each runtime: the longest turn after gaps were
-/// subtracted, compared with [`TURN_LIMIT`]. `gaps.rs` defines *gap*.
+/// subtracted, compared with [`TURN_LIMIT`]. A *gap* is a time in which a kernel thread of the
+/// runtime neither slept nor ran a thread of the benchmark (`gaps.rs`).
 fn turns_without_gaps(of_case: &[&Trial]) {
     println!("  longest turn without gaps (times in which a kernel thread neither ran nor slept):");
     for runtime in RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS) {
         let lines = Lines::of(runtime, of_case);
-        let typical = median(&lines.figures(|line| Some(line.turn_p50_ns? as f64)));
-        let without_gaps = lines.figures(Line::longest_turn_without_gaps);
-        let with_gaps = median(&lines.figures(Line::longest_turn));
-        let share = median(&lines.figures(|line| line.gap_share));
-        let loop_share = median(&lines.figures(|line| line.gap_share_of_loops));
+        let typical = median(&lines.values(|line| Some(line.turn_p50_ns? as f64)));
+        // `without_gaps` and `with_gaps` are multiples of the median turn.
+        let without_gaps = lines.values(Line::longest_turn_without_gaps);
+        let with_gaps = median(&lines.values(Line::longest_turn));
+        let share = median(&lines.values(|line| line.gap_share));
+        let loop_share = median(&lines.values(|line| line.gap_share_of_loops));
         let worst = without_gaps.iter().copied().reduce(f64::max);
         let middle = median(&without_gaps);
         if let (
@@ -135,15 +140,15 @@ fn turns_without_gaps(of_case: &[&Trial]) {
             Some(loop_share),
         ) = (typical, with_gaps, worst, middle, share, loop_share)
         {
-            let is_kept = |&&ratio: &&f64| ratio <= TURN_LIMIT;
-            let kept = without_gaps.iter().filter(is_kept).count();
+            let is_in_limit = |&&ratio: &&f64| ratio <= TURN_LIMIT;
+            let in_limit = without_gaps.iter().filter(is_in_limit).count();
             let doubt = match share > loop_share * GAPS_LIMIT {
                 true => ": not to be judged",
                 false => "",
             };
             println!(
                 "  {:<7}as a multiple of the median turn ({}): {middle:.0} ({}) in the median run, \
-                 {worst:.0} in the worst, at most {TURN_LIMIT:.0} in {kept} of {}; with gaps \
+                 {worst:.0} in the worst, at most {TURN_LIMIT:.0} in {in_limit} of {}; with gaps \
                  {with_gaps:.0}; gaps {:.1} % of the time, {:.1} % in empty loops{doubt}",
                 runtime.name(),
                 time(typical),
@@ -156,8 +161,10 @@ fn turns_without_gaps(of_case: &[&Trial]) {
     }
 }
 
-/// The lines that the runs of one runtime in a case printed. The lines of runs that did not finish
-/// are included, because those runs have the longest turns.
+/// The results of all runs of one runtime in a case; each run printed them as one line of JSON.
+/// They include the results of runs that did not finish
+/// ([`Outcome::is_finished`](crate::benchmark::Outcome::is_finished)), because these runs have the
+/// longest turns.
 struct Lines<'trials>(Vec<&'trials Line>);
 
 impl<'trials> Lines<'trials> {
@@ -167,14 +174,14 @@ impl<'trials> Lines<'trials> {
         Self(lines.collect())
     }
 
-    /// Returns the figure of each line that has this figure.
-    fn figures(&self, figure: fn(&Line) -> Option<f64>) -> Vec<f64> {
-        self.0.iter().filter_map(|line| figure(line)).collect()
+    /// Calls `value` with the results of each run. Leaves out the runs without this value.
+    fn values(&self, value: fn(&Line) -> Option<f64>) -> Vec<f64> {
+        self.0.iter().filter_map(|line| value(line)).collect()
     }
 
-    /// Returns the greatest of the figures; `None` if there is none.
-    fn greatest(&self, figure: fn(&Line) -> Option<f64>) -> Option<f64> {
-        self.figures(figure).into_iter().reduce(f64::max)
+    /// Returns the greatest of the [`values`](Self::values); `None` if there are none.
+    fn greatest(&self, value: fn(&Line) -> Option<f64>) -> Option<f64> {
+        self.values(value).into_iter().reduce(f64::max)
     }
 }
 
@@ -187,13 +194,13 @@ pub(crate) fn runs_of<'trials>(
     of_case.iter().filter(is_of_runtime).copied().collect()
 }
 
-/// Returns the lines of the runs that have finished.
+/// Returns the results of the runs that give a rate ([`Trial::finished`]).
 pub(crate) fn finished<'trials>(trials: &[&'trials Trial]) -> Vec<&'trials Line> {
     trials.iter().filter_map(|trial| trial.finished()).collect()
 }
 
-/// Returns the rates of two runtimes as pairs, one for each repeat in which the runs of both
-/// runtimes have finished.
+/// Returns pairs of the rates of two runtimes in one case: a pair for each repeat in which the runs
+/// of both runtimes give a rate.
 fn pairs(ours: &[&Trial], theirs: &[&Trial]) -> Vec<(f64, f64)> {
     let pair = |our: &&Trial| {
         let their = theirs.iter().find(|their| their.repeat == our.repeat)?;
@@ -202,7 +209,7 @@ fn pairs(ours: &[&Trial], theirs: &[&Trial]) -> Vec<(f64, f64)> {
     ours.iter().filter_map(pair).collect()
 }
 
-/// Formats rates as their median, least and greatest. `None` if there are no rates.
+/// Formats the median, the least and the greatest of some rates. `None` if there are no rates.
 fn rate(rates: &[f64]) -> Option<String> {
     let least = rates.iter().copied().reduce(f64::min)?;
     let greatest = rates.iter().copied().reduce(f64::max)?;
@@ -220,7 +227,7 @@ fn rate(rates: &[f64]) -> Option<String> {
     ))
 }
 
-/// Formats a ratio with its confidence interval.
+/// Formats a ratio with its confidence interval; without an interval if there is only one sample.
 fn ratio(estimate: &Estimate) -> String {
     let interval = estimate.interval;
     if estimate.samples == 1 {
@@ -243,7 +250,7 @@ fn time(ns: f64) -> String {
     }
 }
 
-/// Writes a CSV file with a row for each run. A field without a value is empty, never zero.
+/// Writes a CSV file with a row for each run. A field is empty if the run has no such value.
 pub(crate) fn write(path: &Path, trials: &[Trial]) -> Result<(), String> {
     let in_file = |error: csv::Error| format!("{}: {error}", path.display());
     let mut writer = csv::Writer::from_path(path).map_err(in_file)?;

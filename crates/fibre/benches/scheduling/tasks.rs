@@ -1,10 +1,14 @@
-//! The benchmarks on tokio's multi-threaded runtime. The functions correspond one by one to those
-//! in `fibres.rs`.
+//! The benchmark loops on tasks of tokio's multi-threaded runtime. `scheduling.rs` says what each
+//! benchmark does, and names the thesis. The functions have the same structure as those in
+//! `fibres.rs`.
 //!
-//! In *cycle*, tasks wait at semaphores, as in the thesis's benchmark for tokio. In *cycle-bare*, a
-//! task is woken by its `Waker`. This is the fastest way, and tokio's semaphores and channels are
-//! built on it. The *spots* of *churn* and *locality* (`spots.rs`) are tokio's semaphores, because
-//! tokio's `Notify` stores only one permit.
+//! In *cycle* and *cycle-bare*, the tasks form rings, in which each task wakes the next. In
+//! *cycle*, tasks wait at tokio's semaphores, as in the benchmark for tokio in the thesis. In
+//! *cycle-bare*, they wake each other through their `Waker`s. This is the fastest way to wake a
+//! task; tokio's semaphores and channels also use it. *cycle-semaphores* is the same as *cycle*.
+//!
+//! In *churn* and *locality*, the tasks wait at *spots* (`spots.rs`), which are tokio's semaphores.
+//! A `Notify` of tokio would not do: it stores only one permit, and a spot may need several.
 
 use std::future;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +25,7 @@ use crate::random::Random;
 use crate::rounds::{Member, Rounds};
 use crate::spots::{Handover, WorkingSet, spots, waiting_first};
 
-/// The number of members of a ring in *cycle*.
+/// The number of tasks of a ring. Each wakes the next, and the last wakes the first.
 const RING_LEN: usize = 5;
 
 /// Runs a benchmark.
@@ -46,6 +50,7 @@ fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let mut handles = Vec::new();
     let mut rings = Vec::new();
+    // Here and in `cycle_semaphores`, `Setting::threads` is the number of rings.
     for _ in 0..setting.threads() {
         let ring: Arc<[OnceLock<Waker>; RING_LEN]> = Arc::default();
         for number in 0..RING_LEN {
@@ -64,9 +69,8 @@ fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
                     park().await;
                     count += 1;
                 }
-                // The next member of the ring waits for this wake-up, and can end after it. The
-                // wake-up by the last member has no effect, because the next member has ended
-                // already.
+                // The next task of the ring still waits. After this wake-up, it ends, too. If the
+                // next task has already ended, the wake-up has no effect.
                 next.wake_by_ref();
                 count
             }));
@@ -74,7 +78,7 @@ fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
         rings.push(ring);
     }
     let has_all = |ring: &[OnceLock<Waker>; RING_LEN]| ring.iter().all(|it| it.get().is_some());
-    // Wait until every task has stored its waker.
+    // No task must be woken before every task has stored its waker.
     while !rings.iter().all(|ring| has_all(ring)) {
         thread::yield_now();
     }
@@ -103,7 +107,8 @@ fn cycle_semaphores(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
                     acquire(mine).await;
                     count += 1;
                 }
-                // The next member of the ring waits for this permit, and can end after it.
+                // The next task of the ring still waits. After it has acquired this permit, it
+                // ends, too.
                 next.add_permits(1);
                 count
             }));
@@ -180,6 +185,7 @@ fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
                 await_start(&clock).await;
             }
             while !clock.is_over() {
+                // There may be no set if the run has ended since `is_over` was called.
                 let Some(mut mine) = set else { break };
                 mine.touch(&mut random);
                 let spot = random.below(spots.len());
@@ -261,8 +267,8 @@ async fn waker() -> Waker {
     future::poll_fn(|context| Poll::Ready(context.waker().clone())).await
 }
 
-/// Waits until the task is woken. A wake-up that came before this call ends the wait immediately,
-/// as with `std::thread::park`.
+/// Waits until the task is woken. If the task was woken since its last wait, returns immediately,
+/// as `std::thread::park` does.
 async fn park() {
     let mut is_parked = false;
     future::poll_fn(|_| {
@@ -275,7 +281,7 @@ async fn park() {
     .await;
 }
 
-/// Takes a permit and does not return it to the semaphore.
+/// Waits for a permit and consumes it: the permit does not return to the semaphore.
 async fn acquire(spot: &Semaphore) {
     // An error would mean that the semaphore was closed, which never happens.
     if let Ok(permit) = spot.acquire().await {
@@ -288,7 +294,7 @@ fn semaphores(setting: Setting) -> Arc<[Semaphore]> {
     (0..spots(setting)).map(|_| Semaphore::new(0)).collect()
 }
 
-/// Adds so many permits to every spot that no task waits any more.
+/// Adds a permit for each task to every spot, so that no task continues to wait.
 fn release_all(spots: &[Semaphore], setting: Setting) {
     for spot in spots {
         spot.add_permits(setting.threads());
