@@ -1,4 +1,4 @@
-//! The settings of a run: which servers, how much load, for how long, and how it is measured.
+//! The settings of a run: the servers, the load, the times, and what is measured.
 
 mod carriers;
 mod names;
@@ -39,17 +39,18 @@ pub enum Rate {
 /// The protocol of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Protocol {
-    /// The text commands (`get`, `set`, …). Replies have no token: the next answer on a connection
-    /// belongs to its oldest outstanding request.
+    /// The text commands (`get`, `set`, …). Replies do not identify their requests: the next answer
+    /// on a connection belongs to the connection's oldest outstanding request.
     #[default]
     Text,
-    /// The meta commands (`mg`, `ms`, …). Each reply repeats the opaque token of its request.
+    /// The meta commands (`mg`, `ms`, …). Each request has a number, its opaque token, which the
+    /// reply repeats.
     Meta,
     /// The binary protocol. As with [`Protocol::Text`], replies come in the order of requests.
     Binary,
     /// The protocol of a published study of a multithreaded cache (akosik/TextileCache, 2016). Each
     /// request and answer is a text that ends with a NUL byte. Gets use UDP, and sets and deletes
-    /// use TCP. Its carrier is [`CarrierKind::PerOperation`].
+    /// use TCP. Used with [`CarrierKind::PerOperation`] only.
     Textile,
     /// HTTP/1.1: GET and HEAD of the files of [`Config::files`], on connections that are opened
     /// again when they end.
@@ -59,7 +60,8 @@ pub enum Protocol {
 /// The transport of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CarrierKind {
-    /// Persistent connections.
+    /// Connections for many requests each. They are opened again during the run only with
+    /// [`Config::requests_per_connection`] or [`Protocol::Http`].
     #[default]
     Stream,
     /// UDP, with one datagram for each request. Requests and answers may be lost.
@@ -71,8 +73,8 @@ pub enum CarrierKind {
     PerOperation,
 }
 
-/// The operation that is made of each pair of a key length and a value length, in a script of
-/// lengths ([`Config::lengths`]).
+/// The operation of all requests of a script of lengths ([`Config::lengths`]). Each request is made
+/// from a key length and a value length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lengths {
     /// Gets. The lengths of values are not used.
@@ -83,10 +85,11 @@ pub enum Lengths {
     Delete,
 }
 
-/// The settings of one run. [`Config::new`] gives every field a valid default. Every field can be
-/// set from text (`FromStr`, or [`units`]). The coordinator of a run sends the serialised form to
-/// its agents ([`crate::agents`]). The coordinator and the agents must be the same version of the
-/// program, so an unknown field is an error.
+/// The settings of one run. [`Config::new`] gives every field a valid default. The value of every
+/// field can be parsed from text, by `FromStr` or by a function of [`units`]. If several machines
+/// generate the load, the process that coordinates them sends the serialised settings to its agents
+/// ([`crate::agents`]). The coordinator and the agents must be the same version of the program, so
+/// an unknown field is an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -149,7 +152,7 @@ pub struct Config {
     /// Number of records.
     pub records: u64,
     /// The files of the web servers, for [`Protocol::Http`] only. They take the place of the
-    /// records: [`Config::popularity`] is that of their directories.
+    /// records: requests are distributed over their directories by [`Config::popularity`].
     pub files: Option<WebFiles>,
     /// Whether the bytes of answers are compared with those of the files. The lengths are always
     /// compared.
@@ -158,8 +161,8 @@ pub struct Config {
     /// A file with one operation on each line, which replaces the load drawn from the seed. `-` is
     /// standard input. Lines without a time are paced by `rate` and `arrivals`.
     pub script: Option<PathBuf>,
-    /// If given, the script has no lines of operations but two lines of lengths: those of the keys,
-    /// then those of the values. As in the C programs of the study ([`Protocol::Textile`]), a
+    /// If given, the script is a script of lengths. It has two lines: the lengths of the keys, and
+    /// then the lengths of the values. As in the C programs of the study ([`Protocol::Textile`]), a
     /// length includes the NUL byte at the end of a C string. So a key of length 31 is 30 letters
     /// `K`.
     pub lengths: Option<Lengths>,
@@ -167,15 +170,15 @@ pub struct Config {
     pub protocol: Protocol,
     /// The transport of requests and answers.
     pub carrier: CarrierKind,
-    /// The number of requests on a connection of [`CarrierKind::Stream`] before the generator
-    /// closes it and opens another one. None: connections are not closed.
+    /// The number of requests on a connection of [`CarrierKind::Stream`] after which the generator
+    /// closes the connection and opens another one. None: there is no such number.
     pub requests_per_connection: Option<u32>,
     /// The UDP port of the servers. Used only by [`CarrierKind::PerOperation`]. None: the TCP port
     /// of the target + [`crate::limits::TEXTILE_UDP_PORT_OFFSET`].
     pub udp_port: Option<u16>,
-    /// The local addresses of the sockets that carry one request or a few, used in turn. Each
-    /// address has its own ports, so with several addresses the ports last longer. Empty: the
-    /// kernel chooses the address.
+    /// The local addresses, used in turn, of the sockets that are opened during the run. Each
+    /// address has its own ports, so that with several addresses the free ports last longer. Empty:
+    /// the kernel chooses the address.
     pub sources: Vec<IpAddr>,
     /// The time after which a request without an answer has failed. Requests on connections that
     /// are never opened again have no time-out. With [`CarrierKind::PerOperation`] this is the
@@ -212,6 +215,7 @@ impl ConfigError {
         Self { setting, fault }
     }
 
+    /// An error of the description of the load ([`Config::demand`]).
     pub(crate) fn demand(error: &DemandError) -> Self {
         Self {
             setting: "load",
@@ -278,9 +282,10 @@ impl Config {
     /// Checks every setting against its bounds.
     ///
     /// # Errors
-    /// The first setting that is out of its bounds, with these bounds.
+    /// The first invalid setting, and the values that are valid for it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         within("targets", self.targets.len() as u64, 1, TARGETS_MAX as u64)?;
+        // Each target and each thread has at least one connection.
         let least = self.targets.len().max(self.threads as usize) as u64;
         within(
             "threads",
@@ -337,9 +342,9 @@ impl Config {
         demanded.map_err(|error| ConfigError::demand(&error))
     }
 
-    /// Checks that no script is given. A script cannot be divided into parts, because one process
-    /// reads it and sends its requests. Another load cannot use the same records as a script,
-    /// because the keys of a script are those in its lines. `flag` is the option that excludes
+    /// Checks that no script is given. A script cannot be divided among processes, because one
+    /// process reads it and sends its requests. A second load beside a script could not use the
+    /// same records, because a script has its own keys. `flag` is the option that excludes
     /// `--script`.
     pub(crate) fn validate_without_script(&self, flag: &str) -> Result<(), ConfigError> {
         match self.script {
@@ -351,8 +356,9 @@ impl Config {
         }
     }
 
-    /// Checks that no files are requested. A run that requests files reports its service inversion,
-    /// which is computed from the latencies of single requests, and agents do not send these.
+    /// Checks that no files are requested. A run that requests files reports its service inversion
+    /// ([`measure::service_inversion`]), which is computed from the latencies of single requests.
+    /// Agents send histograms only.
     pub(crate) fn validate_without_files(&self) -> Result<(), ConfigError> {
         match self.files {
             None => Ok(()),

@@ -1,9 +1,9 @@
-//! A stream socket that carries one request or a few: connect, send, receive, close.
+//! A stream socket that is opened when a request is sent, and that usually carries few requests.
 //!
-//! After the answer, the generator closes the connection before the server does. TCP keeps the
-//! socket of the end that closes first in TIME_WAIT, and the socket occupies a local port. The
-//! number of these sockets is bounded ([`crate::limits::TIME_WAIT_MAX`]): once the bound is
-//! reached, the generator resets a connection instead of closing it. Resets are counted.
+//! After the last answer, the generator closes the connection before the server does. TCP keeps the
+//! socket of the host that closes first in TIME_WAIT, where the socket still occupies a local port.
+//! The number of sockets in TIME_WAIT is bounded ([`crate::limits::TIME_WAIT_MAX`]): once the bound
+//! is reached, the generator resets connections instead of closing them. Resets are counted.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -60,7 +60,7 @@ impl Sources {
     }
 }
 
-/// The stream socket of the request in flight or of the next one, and the means to open it.
+/// At most one open stream socket, and what is needed to open the next one.
 #[derive(Debug)]
 pub(super) struct ShortLived {
     target: Target,
@@ -68,7 +68,7 @@ pub(super) struct ShortLived {
     /// None: no socket is open.
     pub(super) stream: Option<Stream>,
     unsent: Unsent,
-    /// The sockets in TIME_WAIT that all connections of this process have left.
+    /// Counts the sockets in TIME_WAIT of all connections of this process.
     pub(super) time_wait: &'static TimeWaitSockets,
     /// The number of sockets opened.
     opened: u64,
@@ -107,8 +107,8 @@ impl ShortLived {
         let stream = self.connect()?;
         self.opened += 1;
         stream.set_nodelay();
-        // This fails for Unix sockets, which have no time stamps. The engine then takes the time
-        // just after the receive as the arrival time.
+        // `stamp_receives` fails for Unix sockets, which have no time stamps. For them, the engine
+        // takes the time just after the receive as the arrival time.
         let _ = stream.stamp_receives();
         poll.add(&stream, token, Interest::Read)?;
         // The socket accepts no bytes while the connection is being established. All bytes are then
@@ -195,8 +195,9 @@ impl ShortLived {
     /// Closes the socket after an error.
     pub(super) fn recover(&mut self, error: &CarrierError) {
         match error {
-            // The server or the network has ended the connection, or it was never established.
+            // The connection has already ended or was never established.
             CarrierError::Closed | CarrierError::Io(_) => drop(self.take()),
+            // The connection is open, but its further bytes cannot be parsed.
             CarrierError::Malformed(_) | CarrierError::Unsolicited | CarrierError::ExtraValues => {
                 self.close();
             }

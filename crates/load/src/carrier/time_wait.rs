@@ -13,8 +13,9 @@ pub(super) static TIME_WAIT: TimeWaitSockets = TimeWaitSockets::new(TIME_WAIT_MA
 
 /// The number of sockets closed in each of the last [`TIME_WAIT_S`] seconds.
 ///
-/// It has no lock, because a generator thread that waits for another is late. Two threads that add
-/// at the same time may therefore exceed the maximum by one socket each.
+/// It has no lock, because a generator thread that waits for a lock sends its requests late.
+/// Threads that add sockets at the same time may therefore exceed the maximum, by less than one
+/// socket for each thread.
 #[derive(Debug)]
 pub(super) struct TimeWaitSockets {
     /// The entry of second `s` is at index `s % TIME_WAIT_S`. Its high 32 bits are `s`, which shows
@@ -33,16 +34,15 @@ impl TimeWaitSockets {
     }
 
     /// Counts one more socket, unless the maximum is reached. Returns whether the socket was
-    /// counted.
-    /// `now_ns` is on the monotonic clock. `addresses` is the number of local addresses over which
-    /// the caller distributes its sockets.
+    /// counted. `now_ns` is on the monotonic clock. `addresses` is the number of local addresses
+    /// over which the caller distributes its sockets.
     pub(super) fn try_add(&self, now_ns: u64, addresses: u32) -> bool {
         if self.len(now_ns) >= u64::from(self.max) * u64::from(addresses) {
             return false;
         }
         let second = second_of(now_ns);
         let entry = &self.by_second[(second % TIME_WAIT_S as u64) as usize];
-        // The entry of this second after its first socket.
+        // The new entry if this socket is the first one of this second: a count of 1.
         let first = second << 32 | 1;
         // The update always succeeds, because the function always returns a value.
         let _ = entry.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| {
@@ -81,6 +81,8 @@ mod tests {
         const S: u64 = 1_000_000_000;
         // At most three sockets for each local address, with one local address.
         let sockets = TimeWaitSockets::new(3);
+        // `at` adds a socket in a second. A socket of second 1000 is in TIME_WAIT up to second
+        // 1059.
         let at = |second: u64| sockets.try_add(second * S, 1);
         assert!(at(1000) && at(1000) && at(1030));
         assert!(!at(1030) && !at(1059));
@@ -88,7 +90,7 @@ mod tests {
         assert!(!at(1089) && at(1090));
         assert!(at(9999) && at(9999) && at(9999));
         assert!(!at(9999));
-        // The maximum is for each local address, because each has its own ports.
+        // The maximum is for each local address, because each address has its own ports.
         assert!(sockets.try_add(9999 * S, 2) && !at(9999));
     }
 }

@@ -1,11 +1,11 @@
-//! The UDP carrier. A request is one datagram, and an answer is one or more. Datagrams may be lost,
-//! late or duplicated.
+//! The UDP carrier. A request is one datagram, and an answer is one or more datagrams. Datagrams
+//! may be lost, late or duplicated.
 //!
 //! Each datagram begins with memcached's frame header of 8 bytes (doc/protocol.txt, "UDP
 //! protocol"). The requests of a socket are numbered, and the header of an answer has the number of
-//! its request. An answer that comes after the time-out of its request, or a second time, is
-//! counted and ignored. Request numbers have 16 bits, so they repeat after 65 536 requests. If an
-//! answer comes so late that its number is in use again, it could be matched to the wrong request.
+//! the request. An answer that comes after the time-out of its request, or a second time, is
+//! counted and ignored. Request numbers have 16 bits, so they repeat after 65 536 requests. An
+//! answer that is so late that its number is in use again could be matched to the wrong request.
 
 mod reassembly;
 
@@ -37,7 +37,7 @@ pub(crate) struct Udp<W: Wire> {
     /// The datagram of the newest request, if the socket did not accept the datagram: the socket
     /// was full, or reported that an earlier datagram was refused. Empty: there is none.
     unsent: Vec<u8>,
-    /// The number of the next request.
+    /// The request number in the header of the next request.
     next_number: u16,
 }
 
@@ -48,7 +48,7 @@ struct Answers<W: Wire> {
     in_flight: VecDeque<InFlight>,
     /// The answers of which some datagrams are still missing.
     reassembly: Reassembly,
-    /// Datagrams of answers that came after the time-out of their request, or twice.
+    /// Datagrams of answers that came twice, or after the time-out of their request.
     late_or_duplicate: u64,
     /// Datagrams that cannot be a part of an answer.
     malformed: u64,
@@ -92,9 +92,9 @@ impl<W: Wire> Answers<W> {
         }
     }
 
-    /// Completes a request with the bytes of its complete answer. If the bytes cannot be parsed,
-    /// the request counts as answered with an error. None: the answer has the token of another
-    /// request, so it is ignored.
+    /// Completes the request at `index` with all bytes of its answer. If the bytes cannot be
+    /// parsed, the request counts as answered with an error. None: the answer has the opaque token
+    /// ([`InFlight::opaque`]) of another request and is ignored.
     fn finish(&mut self, index: usize, input: &[u8]) -> Option<Answered> {
         let request = self.in_flight[index];
         let mut reader = W::Reader::default();
@@ -131,11 +131,11 @@ enum ParsedAnswer {
     /// Bytes that are not an answer to the request, bytes after the answer, or more values than the
     /// request has keys.
     Malformed,
-    /// An answer with the token of another request.
+    /// An answer with the opaque token of another request.
     OtherRequest,
 }
 
-/// Parses the bytes of a complete answer. Bytes that are left over make the answer malformed.
+/// Parses the bytes of a complete answer. Bytes after its last reply make the answer malformed.
 fn parse<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8]) -> ParsedAnswer {
     let op = request.request.op;
     loop {
@@ -170,8 +170,9 @@ fn parse<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8
 }
 
 impl<W: Wire> Udp<W> {
-    /// The number of requests in flight whose datagrams were sent. This is all requests in flight,
-    /// without the request of `unsent` if that request was not given up yet.
+    /// The number of requests in flight whose datagrams were sent. Only the newest request in
+    /// flight may be unsent. `unsent` may also be the datagram of a request that was given up and
+    /// is no longer in flight.
     fn sent_count(&self) -> usize {
         let in_flight = &self.answers.in_flight;
         let is_unsent = |request: &InFlight| {
@@ -195,13 +196,15 @@ impl<W: Wire> Carrier for Udp<W> {
         share: Share,
         stop: &AtomicBool,
     ) -> Result<Vec<Self>, Error> {
+        // Connections are assigned to the targets in turn, so that the first connections of the
+        // share include one to each of its targets.
         let targets = config.targets.len().min(share.count as usize) as u32;
         for number in 0..targets {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
-            let probed = W::PROBE.unwrap_or(Probe::Text);
-            probe(target_of(&config.targets, share.first + number), probed)?;
+            let protocol = W::PROBE.unwrap_or(Probe::Text);
+            probe(target_of(&config.targets, share.first + number), protocol)?;
         }
         let mut connections = Vec::with_capacity(share.count as usize);
         for number in 0..share.count {
@@ -288,11 +291,11 @@ impl<W: Wire> Carrier for Udp<W> {
         self.answers.give_up(opaque)
     }
 
-    /// The kernel reports the refusal of each datagram once, but not which datagram was refused. So
-    /// the oldest request that was sent fails. If there is none, the refused request has already
-    /// failed for another reason. The unsent datagram is kept. Each report belongs to a datagram
-    /// that was sent earlier, so the number of reports that can delay the unsent datagram is
-    /// bounded. After any other error of the socket, all requests fail.
+    /// The kernel reports each refused datagram once, but not which one it was. So the oldest sent
+    /// request in flight fails. If there is none, the refused request has already failed for
+    /// another reason. The datagram in `unsent` is kept. Each report belongs to a datagram that was
+    /// sent before, so that a bounded number of reports can delay the unsent datagram. After any
+    /// other error of the socket, all requests in flight fail.
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failure = error.failure();
         let count = match failure {
@@ -315,6 +318,7 @@ impl<W: Wire> Carrier for Udp<W> {
     }
 }
 
+/// Opens a UDP socket that sends to `target` and receives only from it.
 fn connect(target: &Target) -> Result<Datagram, Error> {
     let connected = match target {
         Target::Tcp(address) => Datagram::connect(*address),

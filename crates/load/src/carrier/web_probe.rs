@@ -22,8 +22,8 @@ const PROBE: &[u8] = b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r
 /// The bytes with which every answer of a web server begins, in any version HTTP/1.x.
 const VERSION: &[u8] = b"HTTP/1.";
 
-/// Sends a HEAD until it is answered. The socket has the local address `source`, if it is given.
-/// The pause after a failed attempt is twice as long as that after the attempt before.
+/// Repeats a HEAD request until it is answered. The sockets have the local address `source`, if it
+/// is given. The pauses between the attempts double.
 ///
 /// # Errors
 /// No answer came in [`OPENING_ATTEMPTS_MAX`] attempts; or an answer was not HTTP/1; or `stop` was
@@ -57,6 +57,7 @@ pub(super) fn probe(
     }
 }
 
+/// Makes one attempt: connects, sends [`PROBE`], and reads the answer.
 fn attempt(target: &Target, source: Option<IpAddr>) -> io::Result<()> {
     let stream = match target {
         Target::Tcp(address) => Stream::connect_from(source, *address)?,
@@ -74,10 +75,11 @@ fn attempt(target: &Target, source: Option<IpAddr>) -> io::Result<()> {
         match received.and_then(|()| stream.recv(&mut head[len..])) {
             Ok(0) => break,
             Ok(part) => len += part,
-            // The answer has begun as that of a web server, so the error does not matter.
+            // The bytes received before the error show that a web server answers.
             Err(_) if len >= VERSION.len() => break,
             Err(error) => return Err(error),
         }
+        // Compares the bytes received so far, up to the length of `VERSION`.
         let is_http = VERSION.iter().zip(&head[..len]).all(|(a, b)| a == b);
         if !is_http {
             let fault = "the answer is not one of HTTP/1.1";
@@ -117,7 +119,7 @@ mod tests {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // The request has arrived.
+                // Waits until the request has arrived, and leaves it unread.
                 stream.peek(&mut [0]).unwrap();
                 stream.write_all(answer).unwrap();
             }
@@ -132,6 +134,7 @@ mod tests {
         for answer in [&b"HTTP/1."[..], b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
             assert!(probe(&target(answer), None, &stop).is_ok());
         }
+        // This answer is one byte too short.
         assert!(attempt(&target(b"HTTP/1"), None).is_err());
         let other = probe(&target(b"220 mail\r\n"), None, &stop);
         assert!(matches!(other, Err(Error::NoWebServer { .. })));

@@ -27,7 +27,7 @@ fn datagram(request: u16, number: u16, total: u16, payload: &[u8]) -> Vec<u8> {
     header.chain(payload.iter().copied()).collect()
 }
 
-/// The answer to request number `request`, with a value, cut into at most `total` datagrams.
+/// The datagrams of a hit: the answer to request number `request`, cut into at most `total` pieces.
 fn hit(request: u16, total: u16) -> Vec<Vec<u8>> {
     let value = vec![b'x'; 40 + usize::from(request)];
     let head = format!("VALUE key 0 {}\r\n", value.len());
@@ -161,8 +161,8 @@ fn datagrams_without_a_valid_header_are_ignored_and_counted() {
     assert_eq!((answers.malformed, answers.in_flight.len()), (4, 1));
 }
 
-/// Such answers occur: memcached 1.6.18 answers a multiget with several datagrams, and the header
-/// of each says that it is the only datagram of the answer.
+/// Real servers send answers that cannot be parsed: memcached 1.6.18 answers a multiget with
+/// several datagrams, and each header says that its datagram is the only one of the answer.
 #[test]
 fn answer_that_cannot_be_parsed_counts_as_an_error() {
     for payload in [
