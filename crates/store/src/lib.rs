@@ -21,7 +21,7 @@
 //! ```text
 //! hash ─► index: two buckets of eight words ─► location ─► block in a segment
 //! log:        open segments · lists of free, sealed and retired segments
-//! evacuation: copies live blocks out of the oldest, expired, flushed or sparse segment
+//! evacuation: copies the live blocks out of a segment that is oldest, expired, flushed or sparse
 //! ```
 //!
 //! The modules are in layers, and each uses only modules below its own layer (`cargo xtask modules
@@ -30,7 +30,7 @@
 //! ```text
 //! operations    read, put, upload, rewrite, delete, walk, restore: what requests do
 //! evacuation    reclaims segments: which items stay, the eviction of others, waiting for memory
-//! worker        the state of a thread, and what it counts and checks for all of the above
+//! worker        the state of a thread, and the counters and checks that the layers above use
 //! store         the parts that all workers share, and their statistics
 //! log           segments: open ones for new blocks, lists of the others, the next to be evacuated
 //! index         hash ─► location, which readers search without a lock
@@ -38,9 +38,10 @@
 //! region        mapped memory
 //! ```
 //!
-//! Each layer from `evacuation` upward adds its methods to [`Worker`]. Other modules do not access
-//! the memory of items: the eviction policy, ghosts (hashes of evicted items), miniatures
-//! (simulations of the policies), and the interface of a tier, slower storage for evicted items.
+//! The layers `operations` and `evacuation` add their methods to [`Worker`]. The following modules
+//! are outside the layers, and do not access the memory of items: the eviction policy, ghosts
+//! (hashes of evicted items), miniatures (simulations of the policies), and the interface of a
+//! tier, slower storage for evicted items.
 //!
 //! The path of a read is `operations/read.rs`, `index.rs`, `heap/block.rs`, `worker/access.rs`;
 //! that of a write `operations/write.rs`, `evacuation.rs`, `log.rs`, `operations/insertion.rs`.

@@ -25,6 +25,7 @@ use crate::limits::FREQUENCY_MAX;
 const LOCATION_MASK: u64 = Location::MAX;
 const FREQUENCY_SHIFT: u32 = Location::BITS;
 const FREQUENCY_MASK: u64 = (FREQUENCY_MAX as u64) << FREQUENCY_SHIFT;
+/// The restored bit. It is above the two bits of the frequency counter.
 const RESTORED: u64 = 1 << (FREQUENCY_SHIFT + 2);
 /// Number of bits below the role. Role and tag are the highest bits of a word.
 pub(super) const ROLE_SHIFT: u32 = 43;
@@ -80,7 +81,8 @@ impl Entry {
         Self(self.0 & !RESTORED)
     }
 
-    /// Returns the entry after one more request.
+    /// Returns the entry after one more request: without the restored bit if that was set,
+    /// otherwise with an incremented frequency counter.
     #[must_use]
     pub(crate) fn requested(self) -> Self {
         match self.is_restored() {

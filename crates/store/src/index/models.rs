@@ -1,7 +1,7 @@
 //! Models of the index under shuttle (`cargo xtask models`): insertions, removals, splits, merges
-//! and kicks run with concurrent readers, in many interleavings. Every execution is sequentially
-//! consistent, so the models cannot detect an `Ordering` that is too weak. The comments in
-//! `index.rs` justify the orderings.
+//! and kicks (moves of an entry to the other bucket of its key) run with concurrent readers, in
+//! many interleavings. Every execution is sequentially consistent, so the models cannot detect an
+//! `Ordering` that is too weak. The comments in `index.rs` justify the orderings.
 
 use super::writer::Inserted;
 use super::*;
@@ -119,7 +119,7 @@ fn readers_find_every_item_while_buckets_are_split_and_merged() {
                     }
                 })
             };
-            let other = {
+            let writer = {
                 let index = Arc::clone(&index);
                 thread::spawn(move || {
                     insert(&index, 200);
@@ -129,8 +129,8 @@ fn readers_find_every_item_while_buckets_are_split_and_merged() {
                 })
             };
             grow_and_shrink(&index);
-            assert!(reader.join().is_ok() && other.join().is_ok());
-            // The item of the other thread may have kept the load too high for the merge.
+            assert!(reader.join().is_ok() && writer.join().is_ok());
+            // Item 200 may have kept the load too high for the merge.
             index.resize_step();
             assert_eq!(index.bytes(), bytes, "the split bucket was not merged");
             assert_eq!(index.len(), PERMANENT_ITEMS);
@@ -245,7 +245,7 @@ fn a_remembered_position_never_returns_an_older_entry() {
 }
 
 #[test]
-fn concurrent_removals_leave_exactly_the_counted_items() {
+fn after_concurrent_removals_the_count_is_the_number_of_items_that_readers_find() {
     shuttle::check_random(
         || {
             let index = filled();

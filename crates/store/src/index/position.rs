@@ -12,7 +12,7 @@ pub(super) struct Target {
     pub(super) role: usize,
 }
 
-/// An entry as it was when found, and its position.
+/// An entry that a lookup has found, as it was at that time, and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub(super) bucket: u64,
@@ -54,7 +54,7 @@ impl Found {
         Position(self.bucket as usize * BUCKET_WORDS + self.slot + 1)
     }
 
-    /// Returns the entry as it was when found.
+    /// Returns the entry as it was when the lookup found it.
     pub(crate) fn entry(&self) -> Entry {
         self.entry
     }

@@ -58,8 +58,8 @@ mod simd {
     use super::Bucket;
     use crate::index::entry::ROLE_SHIFT;
 
-    /// The position of the role in the upper 32 bits of a word. These also contain the tag, above
-    /// the role.
+    /// Number of bits below the role in the upper half (32 bits) of a word. The tag is above the
+    /// role.
     const BITS_BELOW_ROLE: i32 = ROLE_SHIFT as i32 - 32;
 
     #[inline]

@@ -23,7 +23,7 @@ pub(super) struct WalkState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Progress {
     /// Whether a walk is in progress.
-    is_taken: bool,
+    is_in_progress: bool,
     /// The number of the walk. If none is in progress, the number of the last one.
     walk: WalkNumber,
     /// The number of buckets that the walk has visited. 0 if no walk is in progress.
@@ -45,7 +45,7 @@ impl Progress {
     fn of(word: u64) -> Self {
         let high = (word >> VISITED_BITS) as u16;
         Self {
-            is_taken: high & !NUMBER_MASK != 0,
+            is_in_progress: high & !NUMBER_MASK != 0,
             walk: WalkNumber(high & NUMBER_MASK),
             visited: word & VISITED_MASK,
         }
@@ -53,14 +53,14 @@ impl Progress {
 
     /// Encodes the progress as one word.
     fn word(self) -> u64 {
-        let taken = if self.is_taken { !NUMBER_MASK } else { 0 };
-        u64::from(taken | self.walk.0) << VISITED_BITS | self.visited
+        let flag = if self.is_in_progress { !NUMBER_MASK } else { 0 };
+        u64::from(flag | self.walk.0) << VISITED_BITS | self.visited
     }
 
     /// Returns the progress with which the next walk begins.
     fn next_walk(self) -> Self {
         Self {
-            is_taken: true,
+            is_in_progress: true,
             walk: WalkNumber(self.walk.0.wrapping_add(1) & NUMBER_MASK),
             visited: 0,
         }
@@ -68,7 +68,7 @@ impl Progress {
 
     /// Returns true if `walk` is in progress.
     fn is_of(self, walk: WalkNumber) -> bool {
-        self.is_taken && self.walk == walk
+        self.is_in_progress && self.walk == walk
     }
 }
 
@@ -139,7 +139,7 @@ impl WalkState {
         let word = self.progress.load(Ordering::Relaxed);
         let present = Progress::of(word);
         let step_s = self.step_s.load(Ordering::Relaxed);
-        if present.is_taken && now_s.saturating_sub(step_s) < WALK_STALL_S {
+        if present.is_in_progress && now_s.saturating_sub(step_s) < WALK_STALL_S {
             return None;
         }
         // The time is stored before the walk begins, so that no other thread takes the new walk for
@@ -166,7 +166,7 @@ impl WalkState {
             return;
         }
         let ended = Progress {
-            is_taken: false,
+            is_in_progress: false,
             walk,
             visited: 0,
         };
@@ -185,8 +185,9 @@ impl WalkState {
     }
 
     /// Returns the next visit of a walk at second `now_s`. `buckets` is the number of buckets,
-    /// which the caller has loaded with acquire. If a merge has reduced it so far that the walk is
-    /// at its end, the list therefore contains the moves of the merge.
+    /// which the caller has loaded with acquire. A merge may have reduced this number to the number
+    /// of visited buckets, so that the walk is at its end. Because of the acquire, the list then
+    /// contains the moves of that merge.
     pub(super) fn next_visit(&self, walk: WalkNumber, now_s: u32, buckets: u64) -> NextVisit {
         const SUPERSEDED: NextVisit = NextVisit::End {
             is_incomplete: true,

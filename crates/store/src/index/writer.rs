@@ -69,9 +69,9 @@ impl Writer<'_> {
         self.visits.get()
     }
 
-    /// Returns a new CAS (version number of an item), which this shard has not assigned before. It
-    /// also differs from `present`, the CAS of the key's present item, because a client may have
-    /// chosen that one.
+    /// Returns a new CAS (version number of an item), which this shard has not assigned before.
+    /// `present` is the CAS of the key's present item. A client may have chosen it, so the new CAS
+    /// must also differ from it.
     pub(crate) fn next_cas(&self, present: Option<u64>) -> u64 {
         let mut cas = self.shard.cas.load(Ordering::Relaxed) + 1;
         if present == Some(cas) {
@@ -191,17 +191,16 @@ impl Writer<'_> {
     }
 
     /// Frees a slot in one of the key's two buckets, which are full. A breadth-first search (Li et
-    /// al., EuroSys 2014) begins with these buckets. Each entry of a visited bucket has a second
-    /// bucket, which is visited next, until a bucket with a free slot is found. Then the last entry
-    /// on the path moves to the free slot, the entry before it to the slot that this frees, and so
-    /// on.
-    /// Returns `None` if no free slot was found within `budget` visits.
+    /// al., EuroSys 2014) begins with these buckets. From each visited bucket, it visits the other
+    /// buckets of the entries there, until it finds a bucket with a free slot. Then the last entry
+    /// on the path moves to the free slot. The entry before it moves to the slot that this move has
+    /// freed, and so on. Returns `None` if no free slot was found within `budget` visits.
     fn free_slot(&self, choices: [u64; 2], buckets: u64, budget: usize) -> Option<Target> {
-        let mut visits = [Visit::default(); KICK_BUCKETS];
+        let mut nodes = [Node::default(); KICK_BUCKETS];
         let mut count = 0;
         for role in 0..2 {
             if role == 0 || choices[1] != choices[0] {
-                visits[count] = Visit {
+                nodes[count] = Node {
                     bucket: choices[role],
                     parent: None,
                 };
@@ -214,17 +213,17 @@ impl Writer<'_> {
                 if self.visits.get() == budget {
                     return None;
                 }
-                let word = self.index.word(visits[at].bucket, slot);
+                let word = self.index.word(nodes[at].bucket, slot);
                 let Some(entry) = Entry::from_word(word.load(Ordering::Relaxed)) else {
                     continue;
                 };
                 let role = 1 - entry.role();
-                let bucket_hash = self.index.bucket_hash_of(visits[at].bucket, entry, role);
+                let bucket_hash = self.index.bucket_hash_of(nodes[at].bucket, entry, role);
                 let bucket = address(bucket_hash, buckets);
                 self.visits.set(self.visits.get() + 1);
                 if let Some(free) = self.index.first_free(bucket) {
                     return self.kick(
-                        &visits,
+                        &nodes,
                         at,
                         slot,
                         Target {
@@ -235,10 +234,9 @@ impl Writer<'_> {
                         choices,
                     );
                 }
-                if count < KICK_BUCKETS
-                    && !visits[..count].iter().any(|visit| visit.bucket == bucket)
+                if count < KICK_BUCKETS && !nodes[..count].iter().any(|node| node.bucket == bucket)
                 {
-                    visits[count] = Visit {
+                    nodes[count] = Node {
                         bucket,
                         parent: Some((at, slot)),
                     };
@@ -251,12 +249,12 @@ impl Writer<'_> {
     }
 
     /// Moves the entries on the path that the search has found. First the entry in `slot` of the
-    /// bucket of `visits[at]` moves to `target`. Then the entry that led the search to that bucket
+    /// bucket of `nodes[at]` moves to `target`. Then the entry that led the search to that bucket
     /// moves to the freed slot, and so on. Returns the slot that is free after all moves. It is in
     /// a bucket of the key itself.
     fn kick(
         &self,
-        visits: &[Visit; KICK_BUCKETS],
+        nodes: &[Node; KICK_BUCKETS],
         mut at: usize,
         mut slot: usize,
         mut target: Target,
@@ -264,7 +262,7 @@ impl Writer<'_> {
     ) -> Option<Target> {
         let _moving = MoveGuard::begin(self.shard);
         loop {
-            let bucket = visits[at].bucket;
+            let bucket = nodes[at].bucket;
             let word = self.index.word(bucket, slot);
             let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
@@ -272,11 +270,11 @@ impl Writer<'_> {
             // Release: pairs with the acquire in `scan`. A reader that loads the emptied word then
             // sees that the version of the shard has changed, and the entry in its new slot.
             word.store(0, Ordering::Release);
-            let Some((parent, parent_slot)) = visits[at].parent else {
+            let Some((parent, parent_slot)) = nodes[at].parent else {
                 let role = usize::from(choices[0] != bucket);
                 return Some(Target { bucket, slot, role });
             };
-            let word = self.index.word(visits[parent].bucket, parent_slot);
+            let word = self.index.word(nodes[parent].bucket, parent_slot);
             let parent_entry = Entry::from_word(word.load(Ordering::Relaxed))?;
             target = Target {
                 bucket,
@@ -303,11 +301,11 @@ impl Writer<'_> {
     }
 }
 
-/// A bucket that the search for a free slot has visited.
+/// A bucket that the search for a free slot has visited: a node of the search tree.
 #[derive(Debug, Clone, Copy, Default)]
-struct Visit {
+struct Node {
     bucket: u64,
-    /// The entry that led the search to this bucket, as the index of an earlier visit and the slot
-    /// in the bucket of that visit. `None` for the two buckets of the key.
+    /// The entry that led the search to this bucket, as the index of an earlier node and the slot
+    /// in the bucket of that node. `None` for the two buckets of the key.
     parent: Option<(usize, usize)>,
 }

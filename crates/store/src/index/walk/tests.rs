@@ -27,7 +27,7 @@ fn a_walk_that_cannot_be_complete_ends_after_its_last_bucket() {
     for _ in 0..64 {
         assert_eq!(step(&index, walk), None);
     }
-    // Entries move into bucket 0, once more often than the list has space for.
+    // The list of moves has space for `MOVED_BUCKETS_MAX` moves. There is one move more.
     (0..=MOVED_BUCKETS_MAX).for_each(|_| index.walk.note_move(0));
     assert_eq!(step(&index, walk), Some(true));
 }
