@@ -5,8 +5,8 @@ mod encode;
 
 use protocol::MetaFlags;
 
-/// The encoder of the meta protocol: the parts of a meta request that its replies repeat or depend
-/// on.
+/// The encoder of the meta protocol. It consists of the parts of a request that the replies repeat
+/// or depend on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MetaEncoder<'a> {
     /// All flags of the request, in order. Some of them are repeated in the reply.
@@ -21,12 +21,12 @@ pub(crate) struct OwnedMetaEncoder {
     traits: Traits,
 }
 
-/// The properties of the request that the encoder needs besides its flags.
+/// The properties of a request that its encoder needs besides the request's flags.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traits {
     /// `b`: the key of the request is in base64.
     base64: bool,
-    /// `q`: no reply in the common case, for example to a stored value or a missed read.
+    /// `q`: no reply in the common case, for example if a value was stored or a read missed.
     quiet: bool,
     /// `v` of `ma`: the reply contains the number.
     with_number: bool,
@@ -35,7 +35,7 @@ struct Traits {
 }
 
 impl MetaEncoder<'_> {
-    /// Whether the request has a flag for whose letter `is_it` is true.
+    /// Whether `is_it` is true for the letter of at least one flag of the request.
     pub(crate) fn has_flag(&self, is_it: impl Fn(u8) -> bool) -> bool {
         self.flags.into_iter().any(|flag| is_it(flag.letter))
     }

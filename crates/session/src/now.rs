@@ -16,29 +16,31 @@ pub use adjustment::ClockRefused;
 const RELATIVE_MAX_S: i32 = 60 * 60 * 24 * 30;
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
-/// The time of a burst. The clock is read once per burst, so all its requests share one time.
+/// The time of a burst (all that a worker answers after one wake-up). The clock is read once per
+/// burst, so all requests of a burst share one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Seconds since the server started, counted from 1.
+    /// Seconds since the server started, counted from 1. Clients may have changed the clock
+    /// ([`Clock::adjustable`]).
     pub elapsed_s: u32,
     /// The Unix second at which `elapsed_s` was 0.
     pub epoch_unix_s: u64,
 }
 
-/// The server's clock, which converts nanoseconds of a monotonic clock to whole seconds. Clones
-/// show the same time.
+/// The server's clock, which converts nanoseconds of a monotonic clock to whole seconds. All clones
+/// of a clock show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock {
     started_ns: u64,
     epoch_unix_s: u64,
-    /// The changes that clients have made. `None`: clients cannot change this clock, and a reading
-    /// costs only the test of this field.
+    /// The changes that clients have made. `None`: clients cannot change this clock. Reading the
+    /// clock then costs only one additional branch.
     adjustment: Option<Arc<Adjustment>>,
 }
 
 impl Clock {
-    /// A clock that shows second 1 at `monotonic_ns`, when the Unix time is `unix_s`. It never
-    /// shows second 0, because 0 stands for every time before the start.
+    /// A clock that shows second 1 at the monotonic time `monotonic_ns`, which is the Unix time
+    /// `unix_s`. The clock never shows second 0, because 0 stands for every time before the start.
     #[must_use]
     pub fn new(monotonic_ns: u64, unix_s: u64) -> Self {
         Self {
@@ -67,11 +69,11 @@ impl Clock {
         self.now(elapsed_s)
     }
 
-    /// Changes the clock at `monotonic_ns`, and returns the time that it shows then. Other threads
-    /// show the change from their next burst on.
+    /// Changes the clock at the monotonic time `monotonic_ns`. Returns the time that the clock then
+    /// shows. Other threads use the changed time from their next burst on.
     ///
     /// # Errors
-    /// The reason, if the clock does not change.
+    /// The clock does not change. The error is the reason.
     pub fn change(&self, change: DebugTime, monotonic_ns: u64) -> Result<Now, ClockRefused> {
         let adjustment = self.adjustment.as_ref().ok_or(ClockRefused::Unsupported)?;
         let elapsed_s = adjustment.change(change, self.real_s(monotonic_ns))?;
@@ -107,9 +109,10 @@ impl Now {
         }
     }
 
-    /// Returns the second at which a `flush_all` with the time `exptime` takes effect. Without a
-    /// time, or with a time of at most zero, the flush takes effect now. Returns `None` for a Unix
-    /// time before the server's start, because no item is that old.
+    /// Returns the second of the server's clock at which a `flush_all` with the time `exptime`
+    /// takes effect. Without a time, or with a time of at most zero, the flush takes effect now.
+    /// Returns `None` for a Unix time before the server's start: no item is that old, so the flush
+    /// has no effect.
     #[must_use]
     pub fn flush_second(&self, exptime: Option<i32>) -> Option<u32> {
         match exptime {

@@ -1,12 +1,14 @@
 //! What a client requests, independent of its protocol.
 //!
-//! A decoder turns a command into an [`Operation`], `execute` runs it, and an encoder writes its
-//! [`Outcome`](crate::outcome::Outcome). The parts of a command that only the reply needs (the
-//! opaque of a meta command, the order of its flags, `noreply`) are not in the operation but in the
-//! [`Encoder`](crate::protocols::Encoder).
+//! A decoder turns a command into an [`Operation`], `execute` runs the operation, and an encoder
+//! writes its [`Outcome`](crate::outcome::Outcome). The parts of a command that only the reply
+//! needs are not in the operation but in the [`Encoder`](crate::protocols::Encoder). Examples are
+//! `noreply`, the order of the flags of a meta command, and its opaque (a text that the reply
+//! repeats).
 //!
-//! Fields named `exptime` or `touch` are times to live as the client sent them.
-//! [`Now::expiry`](crate::Now::expiry) defines their meaning.
+//! Fields named `exptime` or `touch` are times to live as the client sent them, except that the
+//! `exptime` of a flush is the time of the flush. [`Now::expiry`](crate::Now::expiry) defines the
+//! meaning of a time to live.
 
 use protocol::limits::KEY_MAX;
 use protocol::{
@@ -22,15 +24,15 @@ use crate::login::Login;
 pub(crate) enum Operation<'a> {
     /// Returns the item.
     Read(ReadOptions),
-    /// Returns the items of at least two keys. If the output has no space for all of them, the
-    /// session returns the rest in later turns.
+    /// Returns the items of at least two keys. If the output has no space for all items, the
+    /// session writes the rest in later turns.
     ReadMany {
         /// The keys.
         keys: Keys<'a>,
         /// The new time to live.
         touch: Option<i32>,
     },
-    /// Stores the value that follows the command line.
+    /// Stores the value that follows the command.
     Store(StoreOptions),
     /// Deletes the item.
     Delete {
@@ -71,8 +73,8 @@ pub(crate) enum Operation<'a> {
     Reject {
         /// The error.
         rejection: Rejection,
-        /// The number of bytes to skip after the command line: the data block of an invalid storage
-        /// command.
+        /// The number of bytes to skip after the command line, because they are the value of an
+        /// invalid storage command.
         swallow: u64,
     },
 }
@@ -82,7 +84,7 @@ pub(crate) enum Operation<'a> {
 pub(crate) enum ServerCommand<'a> {
     /// Returns the version.
     Version,
-    /// Sets the level of detail on standard error.
+    /// Sets how much detail the server writes to standard error.
     Verbosity(u32),
     /// Changes the memory limit.
     MemoryLimit {
@@ -97,7 +99,7 @@ pub(crate) enum ServerCommand<'a> {
     Watch(Streams),
     /// Lists items or removes expired ones.
     Crawler(Crawler),
-    /// Changes a setting that has no effect here.
+    /// Changes a setting of memcached that Curtail accepts, but that has no effect.
     Tune(Tuning),
     /// Stops, resumes or advances the server's clock.
     DebugTime(DebugTime),
@@ -123,16 +125,16 @@ pub(crate) type DecodeBuffer = Option<[u8; KEY_MAX]>;
 pub(crate) struct ReadOptions {
     /// The new time to live.
     pub(crate) touch: Option<i32>,
-    /// The rarely used options. They share one `Option`, so that a read without them needs a single
-    /// test.
+    /// The rarely used options. They share one `Option`, so that a read without any of them needs
+    /// only one comparison.
     pub(crate) rare: Option<RareReadOptions>,
     /// Whether to return the value.
     pub(crate) with_value: bool,
     /// Whether to claim the item if it is stale. One client wins the claim, and should recompute
     /// the value.
     pub(crate) claim_stale: bool,
-    /// If true, the read is not recorded as an access: it changes neither what the eviction policy
-    /// knows of the item nor the item's last access time.
+    /// If true, the read is not recorded as an access. It then changes neither the item's last
+    /// access time nor the data of the eviction policy.
     pub(crate) untracked: bool,
     /// How the statistics count the read.
     pub(crate) count: ReadCount,
@@ -176,7 +178,7 @@ pub(crate) struct RareReadOptions {
 /// How the statistics count a read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReadCount {
-    /// As a touch if it sets the time to live, or else as a get.
+    /// As a touch if the read sets the time to live, or else as a get.
     Access,
     /// Like `Access`, except that every miss counts as a get.
     MissAsGet,
@@ -187,7 +189,7 @@ pub(crate) enum ReadCount {
 /// When a read claims an item that is not stale.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recache {
-    /// Claim the item if it expires before this time. Zero means never.
+    /// Claim the item if it expires before this time. Zero: do not claim it.
     pub(crate) exptime: i32,
     /// Whether to compare the expiry that this read sets. If false, the expiry that the item has
     /// before the read is compared.
@@ -218,7 +220,7 @@ pub(crate) struct Vivify {
 /// The CAS that a write requires of the present item, and the CAS that it gives the new item.
 ///
 /// The type does not consist of two `Option<u64>`, because these would take 32 bytes instead of 24.
-/// It is part of the largest operation, so its size adds to that of every prepared request.
+/// It is part of the largest operation, so its size adds to the size of every prepared request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteCas {
     compare: u64,
@@ -241,13 +243,13 @@ pub(crate) struct StoreOptions {
     /// The mode: for example, `Add` requires that the key has no item, and `Replace` that it has
     /// one.
     pub(crate) mode: Mode,
-    /// Whether to store the value nevertheless, and mark it stale, if the CAS to compare is below
-    /// the CAS of the present item.
+    /// If the CAS to compare is below the CAS of the present item: whether to store the value and
+    /// mark it stale, instead of rejecting it.
     pub(crate) invalidate: bool,
     /// Whether `Append` and `Prepend` create the item if the key has none.
     pub(crate) vivify: bool,
     /// Whether to delete the present item if the value is too large or there is no memory for it.
-    /// The client meant to replace that item, so it must not read the old value any more.
+    /// The client meant to replace the present item, so no client may read its value any more.
     pub(crate) delete_old_if_rejected: bool,
 }
 
@@ -260,7 +262,8 @@ impl StoreOptions {
     }
 }
 
-/// The options of `md` with `I` or `x`, which changes the item instead of deleting it.
+/// The options of `md` with the flag `I` or `x`. Such a command changes the item instead of
+/// deleting it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MarkOptions {
     /// The CAS that the item must have, and its CAS afterwards.
@@ -273,7 +276,7 @@ pub(crate) struct MarkOptions {
     pub(crate) exptime: Option<i32>,
 }
 
-/// The options of arithmetic.
+/// The options of an operation that adds to a counter or subtracts from it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArithOptions {
     /// The number to add or subtract.
@@ -340,7 +343,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the key without its encoding. `buffer` holds a key that was decoded from base64.
+    /// Returns the key without its encoding. If the key is in base64, it is decoded into `buffer`.
     #[inline]
     pub(crate) fn decode<'b>(&self, buffer: &'b mut DecodeBuffer) -> &'b [u8]
     where

@@ -25,14 +25,14 @@ pub(crate) enum Outcome {
     Store(StoreOutcome),
     /// The outcome of a deletion or a mark.
     Delete(DeleteOutcome),
-    /// The outcome of arithmetic.
+    /// The outcome of an addition to a counter, or of a subtraction from it.
     Arith(ArithOutcome),
     /// A touch is complete.
     Touch {
         /// Whether the key has an item.
         found: bool,
     },
-    /// The outcome of a command to the server, or of a flush.
+    /// The outcome of a flush, or of a command to the server.
     Server(ServerOutcome),
     /// A command without effect (`mn`) is complete.
     Noop,
@@ -40,7 +40,7 @@ pub(crate) enum Outcome {
     Quit,
     /// The outcome of a login.
     Login(LoginOutcome),
-    /// The mechanisms of SASL are to be written.
+    /// The reply is the list of SASL mechanisms.
     Mechanisms,
     /// The request was invalid.
     Rejected(Rejection),
@@ -63,14 +63,14 @@ pub(crate) enum StoreOutcome {
         /// value that the client sent.
         value_len: u32,
     },
-    /// The mode of the command did not allow to store the value, for example an `add` whose key has
-    /// an item. Or the command was an append or a prepend, and the joined value would be too long,
-    /// or there was no memory for it.
+    /// The condition of the mode did not hold: for example, the command is an `add`, and its key
+    /// has an item. Or the command is an append or a prepend, and either the joined value would be
+    /// too long or there was no memory for it.
     NotStored {
         /// Length of the value that the client sent, in bytes.
         value_len: u32,
     },
-    /// The item has another CAS.
+    /// The item's CAS is not the one that the command requires.
     Exists {
         /// Length of the value that the client sent, in bytes.
         value_len: u32,
@@ -94,15 +94,15 @@ pub(crate) enum StoreOutcome {
 pub(crate) enum DeleteOutcome {
     /// The item was deleted or marked.
     Done,
-    /// There is no item.
+    /// The key has no item.
     NotFound,
-    /// The item has another CAS.
+    /// The item's CAS is not the one that the command requires.
     Exists,
     /// There is no memory for the marked item.
     NoMemory,
 }
 
-/// The outcome of arithmetic.
+/// The outcome of an addition to a counter, or of a subtraction from it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ArithOutcome {
     /// The counter was changed or created.
@@ -111,27 +111,27 @@ pub(crate) enum ArithOutcome {
         value: u64,
         /// The CAS of the counter.
         cas: u64,
-        /// The times of the counter.
+        /// The expiry of the counter before and after this request.
         times: Times,
     },
-    /// There is no counter.
+    /// The key has no item.
     NotFound,
-    /// The value is not a number.
+    /// The item's value is not a number.
     NotNumeric,
-    /// The item has another CAS.
+    /// The item's CAS is not the one that the command requires.
     Exists,
     /// There is no memory for the new value.
     NoMemory,
 }
 
-/// The outcome of a command to the server, or of a flush.
+/// The outcome of a flush, or of a command to the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ServerOutcome {
     /// The command was executed.
     Done,
     /// The version.
     Version(&'static [u8]),
-    /// All statistics have been written. The end of the list is to be written.
+    /// All statistics have been written. The encoder then writes the end of the list.
     StatsEnd,
     /// The statistics were reset.
     StatsReset,
@@ -147,7 +147,8 @@ pub(crate) enum ServerOutcome {
     MemoryLimitRejected,
     /// The server's flags disable the command.
     NotAllowed(Restricted),
-    /// The reply takes too long for a request in a datagram.
+    /// The request came in a datagram, but writing its reply takes several turns of the session. A
+    /// datagram is answered in one turn.
     NotInDatagrams,
     /// Too many clients receive log lines already.
     TooManyWatchers,
@@ -155,7 +156,7 @@ pub(crate) enum ServerOutcome {
     CrawlerDisabled,
     /// Another dump or crawl is in progress.
     CrawlerBusy,
-    /// A command to enable dumps and crawls had no effect, because they are enabled already.
+    /// The command enables dumps and crawls, but they are enabled already.
     CrawlerNotStarted,
     /// The client tried to set the clock back, or too far forward.
     ClockOnlyForward,
@@ -191,7 +192,8 @@ pub(crate) struct FoundItem<'a, I> {
 }
 
 impl<I: EncodedItem> FoundItem<'_, I> {
-    /// Computes the times of the item. They are not stored, because most replies show none.
+    /// Computes the times of the item. They are not fields of this type, because most replies show
+    /// none of them.
     #[inline]
     pub(crate) fn times(&self) -> Times {
         let expiry = |exptime| self.now.expiry(exptime);
@@ -214,9 +216,9 @@ pub(crate) struct Times {
     pub(crate) now_s: u32,
     /// The expiry of the item before this request.
     pub(crate) before: Expiry,
-    /// The expiry that this request set. `None` if it set none.
+    /// The expiry that this request set. `None` if the request set none.
     pub(crate) touched: Option<Expiry>,
     /// The expiry that the reply shows for an item created by this request. `None` if the request
-    /// did not create it.
+    /// did not create the item.
     pub(crate) vivified: Option<Expiry>,
 }

@@ -1,4 +1,5 @@
-//! The users and passwords of a file, and their comparison with those of a client.
+//! The users and passwords of a file, and their comparison with the user and password that a client
+//! sends.
 
 use std::{array, fmt};
 
@@ -12,8 +13,9 @@ use crate::limits::{PASSWORD_LINE_MAX, PASSWORDS_MAX, SASL_PASSWORDS_MAX};
 pub enum PasswordFormat {
     /// `USER:PASSWORD`, the file of memcached's `-Y`. The password may contain colons.
     Plain,
-    /// `USER:PASSWORD[:…]`, the file that memcached's `-S` finds by `MEMCACHED_SASL_PWDB`. The
-    /// password ends at a colon, if there is one. Lines without a colon are skipped.
+    /// `USER:PASSWORD[:…]`, the file for memcached's `-S`, which the environment variable
+    /// `MEMCACHED_SASL_PWDB` names. The password ends at the second colon, if there is one. Lines
+    /// without a colon are skipped.
     Sasl,
 }
 
@@ -26,7 +28,7 @@ pub enum PasswordsError {
     /// A line is too long.
     #[error("line {0} is longer than {PASSWORD_LINE_MAX} bytes")]
     TooLong(usize),
-    /// There are more users than can be compared in bounded time.
+    /// The file has more users than the maximum, which bounds the time of a login.
     #[error("it has more than {0} lines")]
     TooMany(usize),
 }
@@ -35,6 +37,7 @@ pub enum PasswordsError {
 #[derive(Clone, Default)]
 pub struct Passwords {
     users: Vec<User>,
+    /// See [`Passwords::ignored`].
     ignored: usize,
 }
 
@@ -54,8 +57,9 @@ const _: () = assert!(USER_WORDS * WORD_LEN == PASSWORD_LINE_MAX + 2);
 const _: () = assert!(PASSWORD_LINE_MAX <= u8::MAX as usize);
 
 impl Passwords {
-    /// Reads the content of a file. As in memcached, [`PasswordFormat::Plain`] has at most
-    /// [`PASSWORDS_MAX`] users, and further lines are ignored.
+    /// Parses the content of a file. As in memcached, a file of the format
+    /// [`PasswordFormat::Plain`] has at most [`PASSWORDS_MAX`] users, and further lines are
+    /// ignored.
     ///
     /// # Errors
     /// See [`PasswordsError`].
@@ -94,8 +98,8 @@ impl Passwords {
         self.users.is_empty()
     }
 
-    /// Whether `user` has this password. The time that this takes depends on the number of users in
-    /// the file, but not on their names and passwords.
+    /// Whether `user` has this password. The duration of the comparison depends on the number of
+    /// users in the file, but not on their names and passwords.
     #[must_use]
     pub fn contains(&self, user: &[u8], password: &[u8]) -> bool {
         let Some(given) = User::new(user, password) else {
@@ -115,7 +119,7 @@ impl fmt::Debug for Passwords {
 }
 
 impl User {
-    /// `None`: `USER:PASSWORD` would be longer than [`PASSWORD_LINE_MAX`] bytes.
+    /// Returns `None` if `USER:PASSWORD` would be longer than [`PASSWORD_LINE_MAX`] bytes.
     fn new(user: &[u8], password: &[u8]) -> Option<Self> {
         let len = user.len() + 1 + password.len();
         let mut bytes = [0; USER_WORDS * WORD_LEN];
@@ -131,6 +135,7 @@ impl User {
         })
     }
 
+    /// Whether user and password are equal, compared in constant time.
     fn is(&self, other: &Self) -> Choice {
         self.words.ct_eq(&other.words)
     }
@@ -190,6 +195,7 @@ mod tests {
         let longest = [b"user:".as_slice(), &[b'p'; PASSWORD_LINE_MAX - 5]].concat();
         let passwords = Passwords::parse(&longest, PasswordFormat::Plain).unwrap();
         assert!(passwords.contains(b"user", &longest[5..]));
+        // Byte 4 is the colon.
         for at in (0..4).chain(5..PASSWORD_LINE_MAX) {
             let mut other = longest.clone();
             other[at] ^= 1;
@@ -234,6 +240,7 @@ mod tests {
                 .map(|user| format!("{user}:pass\n"))
                 .collect::<String>()
         };
+        // The users are 0 to 8. The ninth is ignored.
         let nine = plain(&lines(PASSWORDS_MAX + 1)).unwrap();
         assert_eq!(nine.ignored(), 1);
         assert!(nine.contains(b"7", b"pass") && !nine.contains(b"8", b"pass"));
@@ -252,7 +259,7 @@ mod tests {
         assert!(sasl(b"# no users\n").unwrap().is_empty());
         let many = "\n".repeat(SASL_PASSWORDS_MAX) + "a:b";
         assert!(sasl(many.as_bytes()).unwrap().contains(b"a", b"b"));
-        // A line with a colon must be valid. Skipped lines count for its number.
+        // A line with a colon must be valid. Its number in the error counts skipped lines too.
         assert_eq!(sasl(b"\na:\0").unwrap_err(), PasswordsError::Malformed(2));
     }
 

@@ -57,9 +57,9 @@ pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, prepared: &mut Prepared<'a>
         flags: set.client_flags,
         exptime: set.exptime,
         value_len: set.value_len,
-        // The store ignores the CAS in the mode `Replace`. A replace that compares the CAS is
-        // therefore decoded as a set. A set that compares the CAS also requires a present item, so
-        // the effect is the same.
+        // The store does not compare the CAS in the mode `Replace`. A replace that compares the CAS
+        // is therefore decoded as a set. A set that compares the CAS requires a present item too,
+        // so the effect is the same.
         mode: match (mode(set.mode), set.compare) {
             (Mode::Replace, Some(_)) => Mode::Set,
             (mode, _) => mode,
@@ -82,7 +82,7 @@ pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, prepared: &mut Prepared<'a>
     )
 }
 
-/// Converts `md`, a deletion or a mark.
+/// Converts `md`, a deletion or a mark. A mark makes the item stale, or empties its value, or both.
 pub(crate) fn delete<'a>(
     delete: &MetaDelete<'a>,
     len: usize,
@@ -104,7 +104,7 @@ pub(crate) fn delete<'a>(
     command(operation, key(&delete.key), encoder, len, NO_DATA, prepared)
 }
 
-/// Converts `ma`, arithmetic.
+/// Converts `ma`, which adds to a counter or subtracts from it.
 pub(crate) fn arith<'a>(arith: &MetaArith<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let options = ArithOptions {
         delta: arith.delta,
@@ -165,7 +165,7 @@ pub(crate) fn debug<'a>(
     )
 }
 
-/// Converts `mn`, which only replies.
+/// Converts `mn`, which has no effect except its reply.
 pub(crate) fn noop(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     let encoder = MetaEncoder {
         flags: MetaFlags::new(b""),
@@ -202,8 +202,8 @@ fn encoder<'a>(key: &MetaKey<'a>, flags: MetaFlags<'a>, quiet: bool) -> MetaEnco
     MetaEncoder { flags, traits }
 }
 
-/// Writes a command to `prepared`. `data_len` is the number of bytes between its line and the next
-/// command.
+/// Writes a command to `prepared`. `data_len` is the number of bytes between the command's line and
+/// the next command.
 #[inline]
 fn command<'a>(
     operation: Operation<'a>,

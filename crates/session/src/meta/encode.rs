@@ -51,6 +51,7 @@ impl Encode for MetaEncoder<'_> {
     #[inline(always)]
     fn outcome(&self, key: &[u8], outcome: Outcome, out: &mut Vec<u8>) {
         match outcome {
+            // The reply is the item, which `item` has written.
             Outcome::Read { found: true } => {}
             Outcome::Read { found: false } if self.traits.is_debug => {
                 out.extend_from_slice(reply::EN);
@@ -69,7 +70,7 @@ impl Encode for MetaEncoder<'_> {
             Outcome::Noop => out.extend_from_slice(reply::MN),
             Outcome::Rejected(rejection) => out.extend_from_slice(rejection.reply()),
             Outcome::Failed { reply } => out.extend_from_slice(reply),
-            // Only text commands have these outcomes.
+            // No meta command has these outcomes.
             Outcome::ReadMany
             | Outcome::Touch { .. }
             | Outcome::Server(_)
@@ -88,7 +89,7 @@ impl Encode for MetaEncoder<'_> {
 }
 
 impl MetaEncoder<'_> {
-    /// Returns the key and the flags, which replies repeat.
+    /// Returns the parts of the request that a reply may repeat: the key and the flags.
     fn echo<'a>(&'a self, key: &'a [u8]) -> MetaEcho<'a> {
         MetaEcho {
             key,
@@ -118,7 +119,7 @@ impl MetaEncoder<'_> {
         reply::meta_stored(out, status, &self.echo(key), cas, value_len);
     }
 
-    /// Writes the reply to arithmetic.
+    /// Writes the reply to `ma`.
     fn counted(&self, outcome: ArithOutcome, key: &[u8], out: &mut Vec<u8>) {
         match outcome {
             ArithOutcome::Counted { .. } if self.traits.quiet => {}
@@ -145,7 +146,7 @@ impl MetaEncoder<'_> {
     }
 }
 
-/// Returns the fields of an item that the flags of a read may request.
+/// Returns the fields of an item that a read may request with flags.
 #[inline]
 fn fields(item: &impl EncodedItem, times: Times) -> MetaFields {
     let (now_s, created) = (times.now_s, times.vivified.is_some());
@@ -153,8 +154,9 @@ fn fields(item: &impl EncodedItem, times: Times) -> MetaFields {
     let present_s = seconds_left(item.expiry(), now_s);
     let ttl_s =
         |expiry: Option<Expiry>| expiry.map_or(present_s, |expiry| seconds_left(expiry, now_s));
-    // If this request has created the item, the reply shows no earlier time to live (-1) and no
-    // earlier claim, and the client of this request has won the claim.
+    // The claim is memcached's recache token: the client that wins it should recompute the value.
+    // If this request has created the item, its client has won the claim. The reply then shows no
+    // earlier time to live (-1) and no earlier claim.
     MetaFields {
         cas: item.cas(),
         client_flags: item.flags(),

@@ -1,20 +1,20 @@
-//! Changes of the server's clock by clients (`debugtime`), for tests of what depends on time.
+//! Changes of the server's clock by clients (`debugtime`), to test behaviour that depends on time.
 //!
 //! When a stopped clock resumes, it shows the time that it would show without the stop. So no
 //! change moves the clock back.
 //!
-//! A worker may still use a time that is some seconds earlier than a time that was used before. It
-//! reads the clock once for all connections that it answers together. If another worker advances
-//! the clock meanwhile, the first may find items with a later time. And the clock stops at the
-//! second that the stopping worker has read; other workers may have read the next second already.
-//! So all ages in the store saturate at 0.
+//! A worker may still use an earlier time than another worker has used before, for two reasons.
+//! First, a worker reads the clock once for all connections that it answers together. If another
+//! worker advances the clock meanwhile, the first worker may find items with a later time. Second,
+//! the clock stops at the second that the stopping worker has read, but other workers may have read
+//! the next second already. So all ages in the store saturate at 0.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::DebugTime;
 
-/// Maximum number of seconds by which a clock may be ahead of real time, so that ages and times to
-/// live cannot overflow.
+/// Maximum number of seconds by which a clock may be ahead of real time. With this limit, ages and
+/// times to live cannot overflow.
 const AHEAD_MAX_S: u32 = i32::MAX as u32;
 
 /// The changes of a clock by clients. All clones of the clock share them.
@@ -24,11 +24,12 @@ pub(super) struct Adjustment {
     word: AtomicU64,
 }
 
+/// The state of a clock that clients may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Adjusted {
     /// Seconds by which the clock is ahead of real time when it runs.
     ahead_s: u32,
-    /// The second at which the clock has stopped. 0: it runs.
+    /// The second at which the clock has stopped. 0: the clock runs.
     stopped_s: u32,
 }
 
@@ -42,12 +43,13 @@ pub enum ClockRefused {
 }
 
 impl Adjustment {
-    /// The second that the clock shows at second `real_s`.
+    /// The second that the clock shows when a clock without changes shows `real_s`.
     pub(super) fn shown_s(&self, real_s: u32) -> u32 {
         Adjusted::of(self.word.load(Ordering::Relaxed)).shown_s(real_s)
     }
 
-    /// Makes a change at second `real_s`. Returns the second that the clock shows then.
+    /// Makes a change when a clock without changes shows `real_s`. Returns the second that the
+    /// changed clock then shows.
     pub(super) fn change(&self, change: DebugTime, real_s: u32) -> Result<u32, ClockRefused> {
         let mut after = None;
         let changed = self
@@ -82,7 +84,7 @@ impl Adjusted {
         }
     }
 
-    /// `None`: the change is refused.
+    /// Returns the state after a change. `None`: the change is refused.
     fn after(mut self, change: DebugTime, real_s: u32) -> Option<Self> {
         match change {
             DebugTime::Pause => self.stopped_s = self.shown_s(real_s),
