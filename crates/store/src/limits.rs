@@ -2,9 +2,9 @@
 
 /// Maximum length of a key in bytes.
 pub const KEY_MAX: usize = 250;
-/// Bytes that the size of an item includes in addition to key and value. They are the overhead of
-/// memcached, 56 bytes for a header with a CAS and 3 for terminators, so that the store rejects the
-/// same items as too large.
+/// The size of an item is the sum of key, value and this overhead, in bytes. It is the overhead of
+/// memcached (56 bytes for a header with a CAS, and 3 for terminators), so that the store rejects
+/// the same items as memcached does as too large.
 pub const ITEM_OVERHEAD: usize = 59;
 /// Bytes that the size of an item includes for client flags other than 0, as in memcached.
 pub const FLAGS_LEN: usize = 4;
@@ -33,8 +33,8 @@ pub(crate) const STRIPES_MAX: usize = 16;
 pub(crate) const COLUMNS_MAX: usize = 62;
 /// The reserve is the low watermark of free segments: below it, writers evacuate. It is the sum of
 /// three terms: this fraction (1/N) of all segments, [`RESERVE_MIN`], and the number of stripes
-/// minus 1. The third term is limited to the value of the first. It is added because each worker
-/// may be evacuating a segment, which is not free yet.
+/// minus 1. The third term is at most as large as the first. It accounts for the segments that
+/// workers are evacuating, which are not free yet.
 pub(crate) const RESERVE_PART: u32 = 200;
 /// The constant part of the low watermark: see [`RESERVE_PART`].
 pub(crate) const RESERVE_MIN: u32 = 4;
@@ -53,15 +53,15 @@ pub(crate) const REVISITS_PER_BUCKET: u64 = 4;
 pub(crate) const WALK_STALL_S: u32 = 60;
 /// Maximum number of evicted items that a worker records (`worker/evicted.rs`).
 pub(crate) const EVICTED_MAX: usize = 256;
-/// Number of segments that one search for a victim examines.
+/// Number of segments that one search for a victim (a segment to evacuate) examines.
 pub(crate) const SCAN_SEGMENTS: u32 = 32;
 /// A segment is sparse, and is compacted before older segments are evicted, if its live bytes are
-/// below this percentage of its occupied bytes. The first value is for the small part, the second
-/// for the main part. The value for the small part is lower because its segments are soon evicted
-/// anyway.
+/// below this percentage of its occupied bytes, which include dead blocks. The first value is for
+/// the small part, the second for the main part. The value for the small part is lower because its
+/// segments are soon evicted anyway.
 pub(crate) const SPARSE_PERCENT: [u64; 2] = [50, 80];
-/// As [`SPARSE_PERCENT`], for both parts, in a store that does not evict. There compaction is the
-/// only way to gain space, so even a small gain is useful.
+/// Replaces [`SPARSE_PERCENT`], for both parts, in a store that does not evict. There compaction is
+/// the only way to gain space, so even a small gain is useful.
 pub(crate) const SPARSE_PERCENT_NO_EVICTION: u64 = 97;
 /// The small part, if the policy has one, has space for at least two of the largest items, or for
 /// this fraction (1/N) of all segments if that is less.
@@ -81,8 +81,8 @@ pub(crate) const LIVE_FITS_PERCENT: u64 = 85;
 /// Minimum frequency counter with which an item of the small part is copied to the main part when
 /// its segment is evacuated.
 pub(crate) const PROMOTE_AT: u8 = 1;
-/// Under policies without decay, an item is evicted if its last request was early: in the first 1/N
-/// of its segment's lifetime.
+/// Under policies without decay (`eviction_policy.rs`), an item is evicted if its last request was
+/// early: in the first 1/N of its segment's lifetime.
 pub(crate) const EARLY_REQUEST_PART: u64 = 4;
 /// Weight (1/N) of a new value in the moving average of segment lifetimes.
 pub(crate) const LIFETIME_WEIGHT: u32 = 8;
@@ -95,20 +95,21 @@ pub(crate) const LIFETIME_MAX_S: u32 = 1 << 24;
 pub(crate) const LIFETIME_MIN_S: u32 = 8;
 /// The table of ghosts takes this fraction (1/N) of the memory.
 pub(crate) const GHOST_PART: u64 = 128;
-/// The number of ghosts per item of the store for which sets of ghosts are in use. The actual
-/// number may be higher or lower by a factor of up to [`GHOST_SETS_TOLERANCE`].
+/// The table of ghosts uses as many of its sets as this number of ghosts per item of the store
+/// needs. The actual number may be higher or lower by a factor of up to [`GHOST_SETS_TOLERANCE`].
 pub(crate) const GHOSTS_PER_ITEM: u64 = 2;
 /// The number of sets of ghosts in use changes if it differs from the needed number by more than
 /// this factor.
 pub(crate) const GHOST_SETS_TOLERANCE: u64 = 2;
-/// A miniature cache has one slot per this many bytes of memory.
+/// A miniature (a simulated small cache, `miniature.rs`) has one slot per this many bytes of the
+/// store's memory.
 pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
 /// Minimum and maximum number of slots of a miniature cache.
 pub(crate) const MINIATURE_SLOTS: std::ops::RangeInclusive<usize> = 256..=8192;
 /// Maximum number of evictions in a miniature cache for one request.
 pub(crate) const MINIATURE_STEPS: usize = 4;
-/// Maximum number of requests for one watched key that a worker passes to the miniatures per
-/// second.
+/// Maximum number of requests for one watched (sampled) key that a worker passes to the miniatures
+/// per second.
 pub(crate) const SAMPLES_PER_SECOND: u32 = 8;
 /// Number of slots of a miniature cache that a request examines, to remove keys that are no longer
 /// watched.
@@ -140,7 +141,7 @@ pub(crate) const SHARD_BUCKETS: usize = 512;
 /// The index takes at most this fraction (1/N) of the memory.
 pub(crate) const INDEX_PART: u64 = 2;
 /// While fewer segments than the reserve are free, a write makes one evacuation step, and one more
-/// per this many bytes.
+/// for each multiple of this many bytes that it writes.
 pub(crate) const STEP_BYTES: usize = 4 * 1024;
 /// Maximum number of evacuation steps that a write makes before it allocates.
 pub(crate) const STEPS_MAX: usize = 32;

@@ -7,11 +7,11 @@
 //! ```
 //!
 //! To append a block, a worker makes one atomic addition to the tail of the open segment. All other
-//! steps happen once per segment, under the lock of the segment lists. They make no system calls.
-//! While a worker holds this lock, it takes no other lock than that of the announcements
-//! (`epochs.rs`). A block may also be written into a *hole*, the space of an overwritten or deleted
-//! item (`worker/holes.rs`), instead of being appended. A *stripe* is a group of workers that share
-//! open segments. The *parts* are the two queues of S3-FIFO: small for new items, main for those
+//! steps happen once per segment, under the lock of the segment lists, and make no system calls. A
+//! worker that has this lock takes no other lock, except that of the list in `epochs.rs`. A block
+//! may also be written into a *hole*, the space of an overwritten or deleted item
+//! (`worker/holes.rs`), instead of being appended. A *stripe* is a group of workers that share open
+//! segments. The *parts* are the two queues of S3-FIFO: small for new items, main for those
 //! requested again (`evacuation.rs`). An *expiry class* is a range of times to live (`class_of`). A
 //! segment is *resident* while it may have pages of memory.
 
@@ -76,7 +76,7 @@ pub(crate) struct Log {
     /// Number of segments that writers can get without further evacuation and without waiting for a
     /// pin to be dropped, if at most `segment_limit` segments are resident.
     available: AtomicU32,
-    /// As `available`, but if at most `segment_limit + over_limit` segments are resident.
+    /// The same number as `available`, if at most `segment_limit + over_limit` are resident.
     allocatable: AtomicU32,
     flushes: Flushes,
     /// Whether the maintenance thread has work (`log/pages.rs`) or has to sleep for less time
@@ -107,6 +107,7 @@ impl Log {
     /// Creates a log in the segments of `heap`, of which up to `segment_limit` may be resident, for
     /// `workers` concurrent workers.
     pub(crate) fn new(heap: Heap, epochs: Arc<Epochs>, segment_limit: u32, workers: usize) -> Self {
+        // Each stripe has an open segment for each of the two parts and each class.
         let open_max = (segment_limit as usize / OPEN_PART).max(2);
         let stripes = workers.clamp(1, STRIPES_MAX).min(open_max / 2);
         let classes = (open_max / (2 * stripes)).clamp(1, CLASSES_MAX);
@@ -166,7 +167,7 @@ impl Log {
         fraction + RESERVE_MIN + fraction.min(self.stripes as u32 - 1)
     }
 
-    /// Returns the number of available segments (see the field).
+    /// Returns the number of available segments (the field `available`).
     #[inline]
     pub(crate) fn available(&self) -> u32 {
         self.available.load(Ordering::Relaxed)
@@ -396,7 +397,8 @@ impl Log {
     /// Takes an empty segment that does not count as resident, preferably one that still has its
     /// pages. `None` if there is none.
     fn take_non_resident(&self, lists: &mut SegmentLists) -> Option<SegmentNumber> {
-        // The pages of a segment that waits to be discarded have not been returned to the kernel.
+        // A segment in `to_discard` still has its pages. So have the populated ones from
+        // `first_unused` on, which are therefore taken before the absent ones.
         if let Some(number) = lists.to_discard.pop() {
             return Some(number);
         }
@@ -454,7 +456,7 @@ impl Log {
     /// Recomputes `available` and `allocatable`.
     fn update_available(&self, lists: &SegmentLists) {
         let free_soon = (lists.free.len() + lists.retired.len()) as u32;
-        // The free and retired segments, and `bound - resident` that may become resident.
+        // The segments that are free soon, and `bound - resident` that may become resident.
         let count = |bound: u32| (free_soon + bound).saturating_sub(lists.resident);
         self.available
             .store(count(self.segment_limit()), Ordering::Relaxed);

@@ -7,8 +7,8 @@ use crate::heap::{Location, SegmentNumber};
 /// The properties of a new block from which the log selects an open segment for it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AllocTarget {
-    /// The stripe, or group of workers that share open segments, of the worker that writes the
-    /// block.
+    /// The stripe of the worker that writes the block: its group of workers that share open
+    /// segments.
     pub(crate) stripe: usize,
     /// The small or the main part of the log.
     pub(crate) part: Part,

@@ -30,8 +30,8 @@ impl Log {
         )
     }
 
-    /// Makes the small part large enough for an item whose value has this length. The writer of a
-    /// value in pieces calls this when the last piece has been allocated.
+    /// Records the length of a value in pieces, so that the small part's share has space for items
+    /// of this size. The writer of the value calls this when the last piece has been allocated.
     pub(crate) fn expect_item_of(&self, value_len: usize) {
         // The first and the last piece of the value may share their segments with other items.
         let segments = (value_len / self.heap.segment_size() as usize + 2) as u32;

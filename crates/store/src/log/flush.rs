@@ -22,9 +22,9 @@ const NO_FLUSH: u32 = u32::MAX;
 ///
 /// The word guards no other memory, so all accesses are `Relaxed`. A load may return an old word.
 /// If a flush is due according to an old word, the compare-exchange in [`Flushes::perform`] fails
-/// and returns the newest word, so no flush is counted twice. A worker that has seen a request for
-/// a flush does not miss the flush either: each word from the request on says that the flush is
-/// due, until a word counts it.
+/// and returns the newest word, so no flush is counted twice. No flush is missed either. A worker
+/// that knows of a request for a flush loads the word that the request has stored, or a later one.
+/// Each of these words contains the second of the flush, until one of them counts the flush.
 #[derive(Debug)]
 pub(super) struct Flushes(AtomicU64);
 
@@ -122,6 +122,7 @@ mod tests {
     #[test]
     fn a_delayed_flush_is_performed_once_and_in_its_second() {
         let flushes = Flushes::new();
+        // In second 1, a flush in second 10 is requested.
         flushes.flush(10, 1);
         assert_eq!(
             [9, 10, 10, 11].map(|now_s| flushes.perform_due(now_s)),

@@ -86,8 +86,8 @@ fn shares_are_consistent_while_another_thread_changes_the_limit() {
         .iter()
         .position(|policy| policy.small_thousandths == 500);
     log.set_eviction_policy(half_small.unwrap());
-    // Segment 0 is that of a piece, and segment 1 that of the item's head block, which was opened
-    // later. The opening numbers of a part differ by 2.
+    // Segment 0 contains a piece of an item. Segment 1, which was opened later, contains the item's
+    // head block. The opening numbers of a part differ by 2.
     for (number, opening) in [(0, 3), (1, 2_001)] {
         log.heap.segment(number).open(Part::Main, 0, 1, opening);
     }
@@ -100,9 +100,9 @@ fn shares_are_consistent_while_another_thread_changes_the_limit() {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for turn in 0..20_000_000 {
+            for store in 0..20_000_000 {
                 log.segment_limit
-                    .store([4, 1_000][turn % 2], Ordering::Relaxed);
+                    .store([4, 1_000][store % 2], Ordering::Relaxed);
             }
             is_done.store(true, Ordering::Relaxed);
         });
