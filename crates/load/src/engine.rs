@@ -1,7 +1,7 @@
 //! The loop of one generator thread.
 //!
 //! ```text
-//!  ┌─► tick       end the windows whose time is over
+//!  ┌─► tick       end the measurement windows whose time is over
 //!  │   dispatch   move due requests to the queues of their connections
 //!  │   flush      one send for each of these connections
 //!  │   wait       until connections have answers
@@ -15,12 +15,12 @@
 //! The delay that the thread itself adds is its *lateness*. It is measured for sends and receives:
 //!
 //! - A request can be sent once its intended time has come, its connection is below its depth (the
-//!   maximum of outstanding requests), and the socket has space. The lateness lasts from then until
-//!   just before the send.
+//!   maximum of outstanding requests), and the socket has space. The lateness lasts from the latest
+//!   of these three times until just before the send.
 //! - An answer can be received once a wait has reported it. The lateness lasts from the return of
 //!   that wait until just after the recv.
 //!
-//! Between send and recv the thread takes no lock and allocates no memory.
+//! Between a send and the next recv, the thread takes no lock and allocates no memory.
 
 mod complete;
 mod saturating;
@@ -63,8 +63,8 @@ struct ConnectionSlot<C> {
     /// Requests that are due, which means that their intended time has come, but are not sent yet.
     queue: Queue,
     /// When the connection last became able to send, after it had been at its depth or its socket
-    /// had been full. The time from then to the send of a request that was already due is lateness
-    /// of this thread.
+    /// had been full. The lateness of a request that was already due at that time begins at that
+    /// time.
     unblocked_ns: u64,
     /// Whether the connection is in the flush queue.
     in_flush_queue: bool,
@@ -132,10 +132,10 @@ pub(crate) struct Engine<C: Carrier> {
     cpu_at_end_ns: Option<u64>,
 }
 
-/// A connection, and the time of its next check for requests that have timed out: the time-out of a
-/// request in flight. If that request is answered earlier, the entry stays. The check then makes
-/// the next entry for the oldest request in flight. If time-outs depend on the operation, a later
-/// request may have a shorter one, so the next check comes after the shortest time-out at most.
+/// The next check of one connection for requests that have timed out. It is set for the time-out of
+/// a request in flight, and is not changed if that request is answered earlier. Each check sets the
+/// next one for the oldest request in flight. A newer request may have a shorter time-out, so the
+/// next check is at most [`EngineOptions::timeout_ns`], the shortest time-out, after this one.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Deadline {
     at_ns: u64,
@@ -163,7 +163,7 @@ impl<C: Carrier> Engine<C> {
         let alive = connections.len();
         let waiting_max = match source {
             RequestSource::Open(_) | RequestSource::Script(_) => WAITING_MAX,
-            // Only follow-ups are queued, at most one for the answer to each request in flight.
+            // Only requests that answers cause are queued: at most one for each request in flight.
             RequestSource::Closed(_) => alive * options.depth,
         };
         Self {
@@ -211,8 +211,8 @@ impl<C: Carrier> Engine<C> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
         if !self.open_loop {
-            // Without a warm-up, answers to requests sent before the start would be recorded in the
-            // first measured window.
+            // No request is sent before the start. Without a warm-up, its answer would be recorded
+            // in the first measured window.
             let early_ns = self.timeline.start_ns.saturating_sub(monotonic_ns());
             std::thread::sleep(Duration::from_nanos(early_ns));
             (0..self.slots.len()).for_each(|slot| self.schedule_flush(slot));
@@ -240,7 +240,7 @@ impl<C: Carrier> Engine<C> {
             now_ns = monotonic_ns();
             self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
             self.has_unread = events.len() == EVENTS_MAX;
-            // This may receive answers, also those that arrived after the wait returned.
+            // `expire` may receive answers, including those that arrived after the wait returned.
             if C::TIMES_OUT {
                 self.expire(now_ns, &mut buffer);
             }
@@ -267,8 +267,8 @@ impl<C: Carrier> Engine<C> {
                     }
                     now_ns = self.receive(slot, &mut buffer, now_ns);
                 }
-                // If a request became due during this receive, it is sent before the next
-                // connection is received from.
+                // A request that became due during this receive is sent before the receive from the
+                // next connection.
                 let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
             }
             now_ns = monotonic_ns();
@@ -277,13 +277,13 @@ impl<C: Carrier> Engine<C> {
     }
 
     /// Records when a wait began and ended, and computes a lower bound of the arrival time of the
-    /// bytes that it reported. There are three cases:
+    /// bytes that the wait reported. There are three cases:
     ///
-    /// 1. If the wait slept, the bytes arrived at most [`WAKE_UP_LATENCY_NS`] before it returned.
-    /// 2. If it did not sleep, and the thread has read all bytes that the previous wait reported,
-    ///    the bytes arrived after that wait began. Otherwise that wait would have reported them.
-    /// 3. If it did not sleep, and the thread may not have read all those bytes, the old bound
-    ///    remains.
+    /// 1. The wait slept: the bytes arrived at most [`WAKE_UP_LATENCY_NS`] before it returned.
+    /// 2. The wait did not sleep, and all bytes that the previous wait reported have been read: the
+    ///    bytes arrived after the previous wait began. Otherwise it would have reported them.
+    /// 3. The wait did not sleep, and bytes that the previous wait reported may be unread: the
+    ///    bound is not changed.
     fn record_wait(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {
         if may_sleep && now_ns - waits_from_ns > WAKE_UP_LATENCY_NS {
             self.earliest_arrival_ns = now_ns - WAKE_UP_LATENCY_NS;
@@ -328,11 +328,11 @@ impl<C: Carrier> Engine<C> {
         self.window_number += 1;
     }
 
-    /// Whether the loop ends now. [`Engine::run`] lists the reasons.
+    /// Whether the loop ends now, for one of the reasons that [`Engine::run`] lists.
     fn is_over(&self, now_ns: u64) -> bool {
+        // `channels.alive` counts the connections of all threads.
         let all_lost = self.alive == 0 && self.channels.alive.load(Ordering::Relaxed) == 0;
-        // A thread that runs late may still have undispatched requests that were due before the
-        // end.
+        // A late thread may not yet have dispatched all requests that were due before the end.
         let dispatched = match &self.source {
             RequestSource::Open(source) => source.next_ns().is_none(),
             RequestSource::Closed(_) | RequestSource::Script(_) => true,
@@ -349,9 +349,9 @@ impl<C: Carrier> Engine<C> {
         self.channels.stop.load(Ordering::Relaxed)
     }
 
-    /// The timeout of the next wait, at most [`STOP_CHECK_NS`]. With 0 the wait returns at once, so
-    /// the thread polls. If [`EngineOptions::spin`] is set, the thread polls while requests are in
-    /// flight, and otherwise sleeps only until [`SPIN_NS`] before the next event.
+    /// The timeout of the next wait, at most [`STOP_CHECK_NS`]. It is 0 if the thread polls instead
+    /// of sleeping. If [`EngineOptions::spin`] is set, the thread polls while requests are in
+    /// flight, and else sleeps until [`SPIN_NS`] before the next due request, boundary or time-out.
     fn timeout_ns(&mut self, now_ns: u64) -> u64 {
         if !self.flush_queue.is_empty() {
             return 0;
@@ -374,7 +374,7 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Generates one more batch of the schedule, if the next request is due late enough.
+    /// Generates one more batch of the schedule, if no request is due within the next 10 µs.
     fn generate_while_idle(&mut self, now_ns: u64) {
         if let RequestSource::Open(source) = &mut self.source {
             let next_ns = source

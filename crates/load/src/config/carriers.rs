@@ -60,6 +60,7 @@ impl Config {
                 return invalid("requests per connection", fault);
             }
         }
+        // The settings below do not matter for connections that are never opened again.
         if self.carrier == CarrierKind::Stream && !self.renews_connections() {
             return Ok(());
         }
@@ -98,6 +99,8 @@ impl Config {
         }
     }
 
+    /// Checks that the protocol can be used with the carrier, and the settings that only some
+    /// protocols have.
     fn validate_protocol(&self) -> Result<(), ConfigError> {
         let is_per_operation = self.carrier == CarrierKind::PerOperation;
         match self.protocol {
@@ -148,8 +151,8 @@ impl Config {
         self.validate_operations()
     }
 
-    /// Checks that the protocol has the operations of the load. The operations of a script are
-    /// checked by its reader.
+    /// Checks that the protocol has the operations of the load. The reader of a script checks the
+    /// operations of the script.
     fn validate_operations(&self) -> Result<(), ConfigError> {
         if self.script.is_some() {
             return Ok(());
@@ -168,12 +171,14 @@ impl Config {
         Err(ConfigError::new("mix", fault))
     }
 
-    /// Whether the generator, with [`CarrierKind::Stream`], opens a connection again after it has
-    /// ended.
+    /// Whether, with [`CarrierKind::Stream`], the generator replaces a connection that has ended by
+    /// a new one.
     pub(crate) fn renews_connections(&self) -> bool {
         self.protocol == Protocol::Http || self.requests_per_connection.is_some()
     }
 
+    /// Checks the local addresses: their number, the carrier, and that targets have the same
+    /// version of IP.
     fn validate_sources(&self) -> Result<(), ConfigError> {
         within("sources", self.sources.len() as u64, 0, SOURCES_MAX as u64)?;
         if self.sources.is_empty() {
@@ -227,7 +232,7 @@ impl Config {
             0,
             TEXTILE_VALUE_LEN_MAX.into(),
         )?;
-        // The TTLs of a script are checked by its reader.
+        // The reader of a script checks the script's TTLs.
         if self.script.is_some() {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! Parses the names of protocols, of carriers, and of the operations of scripts of lengths, as the
-//! user gives them in flags.
+//! Parses the names that the user gives in flags: of a protocol, of a carrier, and of the operation
+//! of a script of lengths.
 
 use std::str::FromStr;
 
@@ -26,6 +26,7 @@ impl FromStr for Protocol {
     }
 }
 
+// `CarrierKind::PerOperation` has no name, because protocol textile prescribes it.
 impl FromStr for CarrierKind {
     type Err = ConfigError;
 
@@ -53,7 +54,7 @@ impl FromStr for Lengths {
 }
 
 impl Lengths {
-    /// Returns the operation.
+    /// Returns the operation of the requests.
     pub(crate) const fn op(self) -> Op {
         match self {
             Self::Get => Op::Get,

@@ -30,8 +30,8 @@ impl<C: Carrier> Engine<C> {
     /// just after the last receive, or `before_ns` if nothing was received.
     ///
     /// A receive from a stream returns all bytes that have arrived. A receive from a UDP socket
-    /// returns one datagram. It is therefore repeated while requests are in flight, because their
-    /// answers may have arrived too.
+    /// returns only one datagram. It is repeated, at most [`Carrier::RECEIVES_MAX`] times, while
+    /// requests are in flight whose answers may have arrived too.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
         let mut received_ns = None;
         for count in 1..=C::RECEIVES_MAX {
@@ -64,7 +64,7 @@ impl<C: Carrier> Engine<C> {
             Ok((0, _)) => return None,
             Ok(received) => received,
             Err(error) => {
-                // A UDP socket reports an error first, so arrived datagrams may be unread.
+                // A UDP socket reports an error before it returns datagrams that have arrived.
                 self.has_unread |= C::RECEIVES_MAX > 1;
                 self.handle_error(number, &error);
                 return None;
@@ -93,8 +93,8 @@ impl<C: Carrier> Engine<C> {
             // Matched by reference, to avoid a copy of the answer, which is large.
             match &connection.next(&mut input) {
                 Ok(Some(answered)) => {
-                    // Only a connection at its depth is unblocked by an answer. Below its depth, it
-                    // could send all the time, so its due requests waited for this thread.
+                    // An answer unblocks only a connection that is at its depth. A connection below
+                    // its depth was not blocked: its due requests waited for this thread.
                     if is_at_depth {
                         self.slots[number].unblocked_ns = arrival.at_ns;
                     }
@@ -185,8 +185,8 @@ impl<C: Carrier> Engine<C> {
             let response_ns = answered_ns - request.intended_ns;
             of_operation.response.record(response_ns);
             latencies.slip.record(request.sent_ns - request.intended_ns);
-            // With a kernel time stamp, a late receive does not change the latency of this request.
-            // It can only delay the connection's next request, whose own lateness includes it.
+            // If the kernel stamped the arrival, a late receive does not change this latency. The
+            // delay can postpone the connection's next request, and counts in its lateness.
             let receive_delay_ns = if arrival.stamped {
                 0
             } else {
@@ -223,7 +223,7 @@ impl<C: Carrier> Engine<C> {
             latency_ns = answered_ns - request.intended_ns;
             of_class.response.record(latency_ns);
         }
-        // Answers to other requests, and other answers to a GET, do not have the file's bytes.
+        // Only an answer to a GET that found the file contains the bytes of the file.
         if request.measured && outcome == Outcome::Found && request.request.op == Op::Get {
             self.sized
                 .add(request.opaque, WebFiles::size(file), latency_ns);
@@ -265,8 +265,8 @@ impl<C: Carrier> Engine<C> {
         is_queued
     }
 
-    /// Counts a request that failed without an answer. The time until `given_up_ns` is recorded as
-    /// a lower bound of its latency.
+    /// Counts a request that failed without an answer. The time from its intended time to
+    /// `given_up_ns` is recorded as a lower bound of its latency.
     fn fail(&mut self, request: &InFlight, failure: Failure, given_up_ns: u64, now_ns: u64) {
         self.totals
             .outstanding_count

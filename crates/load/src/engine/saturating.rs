@@ -1,5 +1,5 @@
-//! Saturating connections. Each keeps a fixed number of requests outstanding. They load the server
-//! beside the *measured* connections, whose latencies are recorded.
+//! Saturating connections. Each keeps a fixed number of requests outstanding. They put load on the
+//! server in addition to that of the *measured* connections, whose latencies are recorded.
 
 use sys::clock::monotonic_ns;
 use sys::poll::Interest;
@@ -9,12 +9,12 @@ use super::Engine;
 use crate::carrier::{Carrier, CarrierError, InFlight};
 use crate::limits::SATURATING_RECEIVE_MAX;
 
-/// The saturating connections of a run. Each sends a new request after every answer. Their answers
-/// are counted, but no latency is recorded.
+/// The saturating connections of a run. Each answer is followed by a new request on the same
+/// connection. The answers are counted, but no latency is recorded.
 pub(crate) struct Saturating<C> {
     /// The connections. None: the connection was lost.
     connections: Vec<Option<C>>,
-    /// The source of their requests.
+    /// The source of the connections' requests.
     requests: Requests,
     /// The number of requests that each connection keeps outstanding.
     depth: usize,
@@ -44,8 +44,8 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Receives from a saturating connection once, then sends requests until the connection is at
-    /// its depth again. At most [`SATURATING_RECEIVE_MAX`] bytes are received, because requests on
+    /// Receives from a saturating connection once, and then sends as many requests as its depth and
+    /// one batch permit. At most [`SATURATING_RECEIVE_MAX`] bytes are received, because requests on
     /// measured connections wait meanwhile. Returns the time just after the receive.
     pub(super) fn serve_saturating(
         &mut self,
@@ -60,8 +60,8 @@ impl<C: Carrier> Engine<C> {
         now_ns
     }
 
-    /// Sends bytes that a full socket did not accept before, then receives once. Returns the number
-    /// of answers.
+    /// If the socket was full and has space again, sends the bytes that it did not accept. Then
+    /// receives once. Returns the number of answers.
     fn receive_saturating(
         &mut self,
         number: usize,

@@ -21,9 +21,9 @@ impl<C: Carrier> Engine<C> {
         Some((intended_ns, scripted.connection, request))
     }
 
-    /// Returns the time at which the script's next request is due. None: the reader has sent no
-    /// further request yet. In a closed loop also None if the measured interval is over, or the
-    /// queues hold [`SCRIPT_AHEAD`] times the number of requests that can be outstanding.
+    /// Returns the time at which the script's next request is due. None: the script's reader has
+    /// sent no further request yet. In a closed loop (not `open`), also None if the measured
+    /// interval is over, or if the queues hold [`SCRIPT_AHEAD`] × the maximum number outstanding.
     fn script_due_ns(&mut self, now_ns: u64) -> Option<u64> {
         let ahead_max = SCRIPT_AHEAD * self.slots.len() * self.options.depth;
         let RequestSource::Script(source) = &mut self.source else {
@@ -36,7 +36,7 @@ impl<C: Carrier> Engine<C> {
     }
 
     /// Removes the keys and the value length of a script's request that was answered, failed or
-    /// given up. Does nothing if there is no script, because keys then follow from record numbers.
+    /// given up. Does nothing without a script: the batch then keeps no keys of single requests.
     #[inline]
     pub(super) fn remove_script_item(&mut self, request: &Request) {
         if let Some(items) = self.batch.script_items() {
@@ -60,8 +60,8 @@ impl<C: Carrier> Engine<C> {
             && self.in_flight == 0
     }
 
-    /// Returns the time until which the thread may sleep before it looks at the script again: the
-    /// time at which the next request is due or, if that is not known, a short time from now.
+    /// Returns the time until which the thread may sleep before it looks at the script again. This
+    /// is the time at which the next request is due or, if it is unknown, a short time from now.
     pub(super) fn script_wake_up_ns(&mut self, now_ns: u64) -> u64 {
         match self.script_due_ns(now_ns) {
             Some(due_ns) => due_ns,
