@@ -14,15 +14,17 @@ use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering}
 
 /// The record of a fibre.
 ///
-/// One of the references to a record is the fibre's own, of type [`Ready`]. This reference is held
-/// by the processor that runs the fibre, or by the lane that contains it. While the fibre is
-/// parked, the reference has no holder: [`Ready::park`] leaks it, and the waker that schedules the
-/// fibre recovers it.
+/// A record is reference-counted. One of the references is the fibre's own, of type [`Ready`]. A
+/// running fibre's own reference is held by its processor; that of a fibre that is ready to run, by
+/// the queue that contains the fibre (a *lane*, or the handoff slot of the stealing scheduler).
+/// While the fibre is parked, its own reference has no holder: [`Ready::park`] leaks it, and the
+/// waker that puts the fibre in a queue recovers it.
 pub(crate) struct Record {
-    /// Whether the fibre is parked, and whether a wake-up has left it a permit.
+    /// The state word: whether the fibre is parked, and whether it has a *permit*. A waker leaves a
+    /// permit to a fibre that is not parked; the fibre's next wait then returns immediately.
     pub(crate) permit: Permit,
-    /// The fibre's wait in a [`WaitList`](crate::wait::WaitList) has been *granted*: the fibre may
-    /// continue.
+    /// The fibre's wait in a [`WaitList`](crate::wait::WaitList) has been *granted*: another thread
+    /// has removed the fibre from the list, and lets the fibre continue.
     pub(crate) is_granted: AtomicBool,
     is_cancelled: AtomicBool,
     /// The processor that ran the fibre last.
@@ -31,7 +33,8 @@ pub(crate) struct Record {
     pub(crate) registry_index: AtomicU32,
     /// The next record in the lane that contains the fibre; guarded by the lane's lock.
     pub(crate) link: AtomicPtr<Record>,
-    /// The time at which the fibre was enqueued in its lane, in ticks; guarded by the lane's lock.
+    /// The time at which the fibre was enqueued in its lane, in [`ticks`](crate::sync::ticks);
+    /// guarded by the lane's lock.
     pub(crate) enqueued_at: AtomicU64,
     /// The approximate stack pointer of the fibre when it was last suspended. The memory at this
     /// address is prefetched before the fibre runs again.
@@ -42,14 +45,15 @@ pub(crate) struct Record {
     /// The stack and the suspended execution on it. Only the processor that runs the fibre uses
     /// this.
     pub(crate) body: UnsafeCell<Option<Body>>,
-    /// Refers to the state that all processors of the fibre's runtime share.
+    /// The record's reference to the state that all processors of the runtime share. It goes
+    /// through the [`Anchor`] of the processor that spawned the fibre.
     pub(crate) anchor: Arc<Anchor>,
 }
 
-// SAFETY: only the processor that runs the fibre uses `body`. `Permit` and the lanes pass the fibre
-// from one processor to the next, with acquire and release. The values on the stack come from a
-// closure that is `Send`; for values that the compiler cannot check, `spawn` has rules. The other
-// fields are thread-safe.
+// SAFETY: only the processor that runs the fibre uses `body`. When the next processor runs the
+// fibre, it sees what the previous one wrote: `Permit` and the queues synchronise the two. The
+// values on the stack come from a closure that is `Send`; for values that the compiler cannot
+// check, `spawn` has rules. The other fields are thread-safe.
 unsafe impl Send for Record {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Record {}
@@ -80,8 +84,8 @@ impl fmt::Debug for Record {
     }
 }
 
-/// A fibre's own reference to its record. It is the right to run the fibre, so each fibre has
-/// exactly one.
+/// A fibre's own reference to its record. A thread that holds it has the right to run the fibre, so
+/// there is exactly one for each fibre.
 #[derive(Debug)]
 pub(crate) struct Ready(Arc<Record>);
 
@@ -108,18 +112,18 @@ impl Ready {
         Self(unsafe { Arc::from_raw(raw) })
     }
 
-    /// Parks the fibre, which has left its stack. Returns the fibre if it has a permit and so must
-    /// run again.
+    /// Parks the fibre, which has left its stack. If the fibre has a permit, consumes the permit
+    /// and returns the fibre instead, which must then run again.
     pub(crate) fn park(self) -> Option<Self> {
-        // The reference is leaked first, because a waker may take it as soon as the fibre is
+        // The reference is leaked first, because a waker may recover it as soon as the fibre is
         // parked.
         let raw = self.into_raw();
-        // SAFETY: no waker takes the reference before the fibre is parked.
+        // SAFETY: no waker recovers the reference before the fibre is parked.
         let record = unsafe { &*raw };
         if record.permit.park() {
             return None;
         }
-        // SAFETY: the fibre was not parked, so no waker has taken the reference.
+        // SAFETY: the fibre was not parked, so no waker has recovered the reference.
         Some(unsafe { Self::from_raw(raw) })
     }
 }
@@ -129,13 +133,14 @@ impl Record {
     /// wakes the fibre.
     ///
     /// # Safety
-    /// The fibre of `record` does not return from its wait before this grant.
+    /// The caller has removed the fibre of `record` from a wait list, so the fibre cannot return
+    /// from its wait before this grant.
     pub(crate) unsafe fn grant(record: *const Self) {
         // SAFETY: the fibre waits, so it still has a reference to its own record.
         let fibre = unsafe { &*record };
         if fibre.permit.give_if_parked() {
-            // Relaxed: the lane's lock makes the grant visible to the processor that runs the
-            // fibre.
+            // Relaxed: this thread puts the fibre in a queue below, which makes the grant visible
+            // to the processor that takes the fibre.
             fibre.is_granted.store(true, Ordering::Relaxed);
             // SAFETY: `park` leaked the fibre's own reference. Only this call recovers it, because
             // `give_if_parked` returns true to one caller.
@@ -152,9 +157,9 @@ impl Record {
             }
             return;
         }
-        // The fibre runs, and is about to park or to check for the grant. As soon as the fibre sees
-        // the grant, it may end. So this call counts a reference to the record before it stores the
-        // grant.
+        // The fibre is not parked: it is about to park, or to check for the grant. As soon as it
+        // sees the grant, it may end. So this call counts a reference of its own to the record
+        // before it stores the grant.
         // SAFETY: the fibre has not ended, because its wait is not granted yet.
         let handle = unsafe { Fibre::from_record(record) };
         // Release: pairs with the acquire in `ListWaiter::is_granted`.

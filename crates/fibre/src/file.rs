@@ -15,9 +15,9 @@ use crate::io::rings::{check, clamp, perform};
 use crate::offload::offload;
 use crate::switch::current;
 
-/// A file. With the I/O backend `Rings`, its operations are requests to the processor's io_uring.
-/// With `Readiness` (epoll), they are blocking calls on the threads of
-/// [`offload`](crate::offload()).
+/// A file. With the I/O backend `Rings`, an operation is a request in the io_uring of the processor
+/// that runs the calling fibre. With `Readiness` (epoll), an operation is a blocking call on one of
+/// the threads of [`offload`](crate::offload()).
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,
@@ -41,8 +41,10 @@ impl File {
                 let entry = opcode::OpenAt::new(Fd(libc::AT_FDCWD), path.as_ptr())
                     .flags(flags.bits().cast_signed())
                     .mode(mode.bits());
+                // `None`: without a deadline, as in all calls of `perform` in this file.
                 // SAFETY: the path outlives the call.
                 let [result] = unsafe { perform([entry.build()], None)? };
+                // Fails if `result` is an error number.
                 check(result)?;
                 // SAFETY: the kernel created this descriptor for this call, so nothing else owns
                 // it.
@@ -53,8 +55,8 @@ impl File {
         Ok(Self { fd, io_backend })
     }
 
-    /// Reads into `buffer` from byte `at` of the file. Returns the number of bytes read; 0 at the
-    /// end of the file.
+    /// Reads into `buffer`, from the offset `at` in the file. Returns the number of bytes read; 0
+    /// at the end of the file.
     ///
     /// # Errors
     /// The same as for [`File::open`].
@@ -71,7 +73,8 @@ impl File {
         }
     }
 
-    /// Writes `bytes` at byte `at` of the file. Returns the number of bytes written.
+    /// Writes `bytes` to the offset `at` in the file. Returns the number of bytes written, which
+    /// may be less than the length of `bytes`.
     ///
     /// # Errors
     /// The same as for [`File::open`].
@@ -88,7 +91,7 @@ impl File {
         }
     }
 
-    /// Waits until all written data is on the disk.
+    /// Waits until all data that was written to the file is on the disk.
     ///
     /// # Errors
     /// The same as for [`File::open`].
@@ -104,6 +107,7 @@ impl File {
         }
     }
 
+    /// The file descriptor, as io_uring's requests take it.
     fn fd(&self) -> Fd {
         Fd(self.fd.as_raw_fd())
     }

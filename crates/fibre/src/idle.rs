@@ -1,16 +1,17 @@
 //! Idle processors: how a processor announces that it has no work, and how it is woken.
 //!
-//! A processor without work first announces itself as idle, then searches every lane once more,
-//! then sleeps. A waker first puts a fibre in a lane, then checks for idle processors, and wakes
-//! the one that announced itself last.
+//! A processor without work first announces itself as idle, then searches every *lane* (a queue of
+//! ready fibres) once more, then sleeps. A waker first puts a fibre in a lane, then checks for idle
+//! processors, and wakes the one that announced itself last.
 //!
-//! No wake-up is lost, because the search and the insertion both take the lane's lock. If the
-//! insertion comes first, the search finds the fibre. If the search comes first, its unlock and the
-//! waker's lock make the announcement visible to the waker. No further fence is needed.
+//! No wake-up is lost, because both the search and the insertion lock the lane. If the insertion
+//! comes first, the search finds the fibre. If the search comes first, the processor has announced
+//! itself before it unlocks the lane, and the waker locks the lane after that; so the waker sees
+//! the announcement. No further fence is needed.
 //!
-//! The stealing scheduler may put a fibre in a handoff slot instead of a lane. In that case the
-//! processor and the waker both use a read-modify-write of the slot, which orders them as the lock
-//! does.
+//! The stealing scheduler may put a fibre in a *handoff slot* (it holds one fibre) instead of a
+//! lane. In that case, the processor and the waker both do a read-modify-write of the slot, which
+//! orders them as the lock does.
 //!
 //! Each processor has a state word, so that a waker makes a system call only if the processor is
 //! asleep:
@@ -19,6 +20,9 @@
 //! AWAKE ── sleep ──► ASLEEP       NOTIFIED: the processor must not sleep, and wakes if asleep
 //!   └─ wake ► NOTIFIED ◄─ wake, and the event is set
 //! ```
+//!
+//! After a sleep, and when a notification has kept it from sleeping, the processor sets its word to
+//! `AWAKE` again.
 
 use std::io;
 
@@ -30,20 +34,21 @@ const AWAKE: u32 = 0;
 /// A waker has notified the processor, which must not go to sleep before it has seen the
 /// notification.
 const NOTIFIED: u32 = 1;
-/// The processor sleeps or is about to, and only the event wakes it.
+/// The processor sleeps or is about to sleep. To wake it, a waker must set its event.
 const ASLEEP: u32 = 2;
 
-/// The list of idle processors, and for each processor a [`Parker`], in which it sleeps.
+/// The list of idle processors, and a [`Parker`] for each processor of the runtime.
 #[derive(Debug)]
 pub(crate) struct IdleProcessors {
     parkers: Box<[Parker]>,
-    /// The processors that have announced themselves as idle, in the order of announcement.
+    /// The processors that have announced themselves as idle. The latest is at the end.
     lifo: Mutex<Vec<usize>>,
     /// The length of `lifo`, readable without its lock.
     count: AtomicUsize,
 }
 
 /// The means by which one processor sleeps and is woken.
+// The alignment gives each parker cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Parker {
@@ -81,8 +86,8 @@ impl IdleProcessors {
         self.count.store(lifo.len(), Ordering::Relaxed);
     }
 
-    /// Withdraws an announcement. Returns false if a waker has removed the processor from the list;
-    /// that waker has woken the processor or is about to.
+    /// Withdraws an announcement: removes the processor from the list. Returns false if a waker
+    /// has already removed it; that waker has woken the processor or is about to.
     pub(crate) fn withdraw(&self, processor: usize) -> bool {
         let mut lifo = lock(&self.lifo);
         let len_before = lifo.len();
@@ -92,7 +97,7 @@ impl IdleProcessors {
     }
 
     /// Removes the processor that announced itself last from the list, and returns it. The caller
-    /// wakes this processor, after it has enqueued the fibre for it.
+    /// then enqueues a fibre and wakes this processor.
     pub(crate) fn take_one(&self) -> Option<usize> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -103,20 +108,20 @@ impl IdleProcessors {
         taken
     }
 
-    /// Whether any processor is announced as idle. Takes no lock. A caller that has held the lock
-    /// of a lane sees every processor that announced itself and then searched the lane before the
-    /// caller locked it.
+    /// Whether any processor is announced as idle. Takes no lock, and may miss a processor that
+    /// announces itself at the same time. But if a processor announced itself and then searched a
+    /// lane, and the caller has locked that lane later, the caller sees the processor.
     pub(crate) fn has_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes a processor: one that the caller has removed from the list, or any processor that must
-    /// check for a stop or for cancellations. Returns false if the processor was not asleep; it may
-    /// then be running a fibre already.
+    /// Wakes a processor. The caller has removed it from the list; or the processor must check
+    /// whether the runtime stops, or must cancel requests, and need not be idle. Returns false if
+    /// the processor was not asleep; it may then be running a fibre already.
     pub(crate) fn wake(&self, processor: usize) -> bool {
         let parker = &self.parkers[processor];
-        // Release: pairs with `begin_sleep` and `end_sleep`, after which the processor sees the
-        // caller's writes.
+        // Release: pairs with `begin_sleep` and `end_sleep`; after either, the processor sees what
+        // the caller wrote before this call.
         let was_asleep = parker.word.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP;
         if was_asleep {
             parker.event.set();
@@ -132,7 +137,7 @@ impl IdleProcessors {
     }
 
     /// Called by the processor before it sleeps. Returns false if a waker has notified the
-    /// processor, which then must not sleep.
+    /// processor. The processor then must not sleep, and the notification is cleared.
     pub(crate) fn begin_sleep(&self, processor: usize) -> bool {
         let word = &self.parkers[processor].word;
         // Acquire: pairs with `wake`.
@@ -146,7 +151,8 @@ impl IdleProcessors {
         is_asleep
     }
 
-    /// Called by the processor when its sleep has ended, whether or not a waker ended it.
+    /// Called by the processor when its sleep has ended, by a waker or otherwise. Clears a
+    /// notification.
     pub(crate) fn end_sleep(&self, processor: usize) {
         // Acquire: pairs with `wake`.
         self.parkers[processor].word.swap(AWAKE, Ordering::AcqRel);
@@ -188,12 +194,13 @@ impl std::os::fd::AsFd for Event {
 #[cfg(shuttle)]
 impl std::os::fd::AsFd for Event {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        // Under the model checker, no reactor is created, so nothing needs the descriptor.
         unreachable!("models make no system calls")
     }
 }
 
-/// The event under the model checker. Under the checker, a sleeping processor waits for nothing
-/// else.
+/// The event under the model checker: a flag with a condition variable. Under the checker, a
+/// sleeping processor waits only for this event, not for the kernel.
 #[cfg(shuttle)]
 #[derive(Debug)]
 pub(crate) struct Event {
@@ -221,6 +228,7 @@ impl Event {
         self.condition.notify_all();
     }
 
+    /// Waits until the event is set, and clears it.
     pub(crate) fn wait(&self) {
         let mut is_set = lock(&self.is_set);
         while !*is_set {

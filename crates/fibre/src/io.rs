@@ -1,5 +1,5 @@
-//! How fibres wait for the kernel. There are two I/O backends: *rings* (an io_uring per processor)
-//! and *readiness* (an epoll per processor).
+//! How fibres wait for input and output. There are two I/O backends: *rings* (an io_uring per
+//! processor) and *readiness* (an epoll per processor).
 
 pub(crate) mod poll;
 pub(crate) mod rings;
@@ -16,11 +16,11 @@ use crate::scheduler::Scheduler;
 /// The configured choice of an I/O backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IoChoice {
-    /// The backend for which the scheduler was designed. This is rings for the fair scheduler, if
-    /// the kernel has them, and readiness for the other schedulers.
+    /// The backend for which the scheduler was designed: for the fair scheduler rings, or readiness
+    /// if rings cannot be used here ([`IoBackend::probe`]); for the other schedulers readiness.
     #[default]
     Auto,
-    /// The given backend. If the kernel does not have it, the runtime does not start.
+    /// The given backend. If it cannot be used here, the runtime does not start.
     Only(IoBackend),
 }
 
@@ -34,7 +34,7 @@ pub enum IoBackend {
 }
 
 impl IoBackend {
-    /// Checks that the kernel has the backend and lets this process use it.
+    /// Checks that the kernel offers the interface of this backend, and lets this process use it.
     ///
     /// # Errors
     /// The kernel's error.
@@ -55,8 +55,8 @@ impl IoBackend {
     }
 }
 
-/// Returns the configured backend, or the default for the scheduler. Fails if the configured
-/// backend cannot be used.
+/// Returns the backend that `io_backend` and the scheduler determine. Fails if a certain backend
+/// is configured and cannot be used.
 pub(crate) fn choose(io_backend: IoChoice, scheduler: Scheduler) -> io::Result<IoBackend> {
     match (io_backend, scheduler) {
         (IoChoice::Only(IoBackend::Rings), _) => rings::probe().map(|()| IoBackend::Rings),
@@ -69,25 +69,27 @@ pub(crate) fn choose(io_backend: IoChoice, scheduler: Scheduler) -> io::Result<I
     }
 }
 
-/// The reactor of a processor: it passes requests to the kernel, and wakes the fibres whose wait is
-/// over. Only the processor's own thread calls its functions, except for `reap_for_other`.
+/// The reactor of a processor: it passes the requests of fibres to the kernel, and wakes the fibres
+/// whose wait is over. Only the processor's own thread calls the functions of this type, except for
+/// `reap_for_other`.
 pub(crate) enum Reactor {
     Rings(Box<Ring>),
     Readiness(Poller),
 }
 
 impl Reactor {
-    /// Creates a reactor. Other threads set `event` to wake the processor.
-    pub(crate) fn new(kind: IoBackend, processors: usize, event: &Event) -> io::Result<Self> {
+    /// Creates a reactor. Other threads set `event` in order to end a sleep of the processor.
+    pub(crate) fn new(backend: IoBackend, processors: usize, event: &Event) -> io::Result<Self> {
         let fd = event.as_fd();
-        match kind {
+        match backend {
             IoBackend::Rings => Ring::new(processors, fd).map(|ring| Self::Rings(Box::new(ring))),
             IoBackend::Readiness => Poller::new(fd).map(Self::Readiness),
         }
     }
 
-    /// Submits requests and wakes the fibres whose wait is over. Returns the number of woken
-    /// fibres. Rings pass the bytes received for these fibres to `on_received`.
+    /// Submits the queued requests to the kernel, and wakes the fibres whose wait is over. Returns
+    /// the number of woken fibres. Rings pass the bytes that were received for these fibres to
+    /// `on_received`; readiness does not call it.
     pub(crate) fn poll(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.poll(on_received),
@@ -96,8 +98,8 @@ impl Reactor {
     }
 
     /// Wakes the fibres whose wait is over, as far as this can be seen without a system call. With
-    /// rings, these are the fibres whose completions the kernel has posted; with readiness, there
-    /// are none. Submits nothing. Returns the number of woken fibres.
+    /// rings, these are the fibres whose completions the kernel has already posted; with readiness,
+    /// there are none. Submits no requests. Returns the number of woken fibres.
     pub(crate) fn poll_completed(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.reap(on_received),
@@ -105,8 +107,9 @@ impl Reactor {
         }
     }
 
-    /// As `poll_completed`, but called by the thread of another processor, because the reactor's
-    /// own processor has not polled for long.
+    /// As `poll_completed`, but called by the thread of another processor, because the processor of
+    /// this reactor has not polled for a long time. (To *reap* completions is to take them from an
+    /// io_uring.)
     pub(crate) fn reap_for_other(&self) -> usize {
         match self {
             Self::Rings(ring) => ring.reap_for_other(),
@@ -114,7 +117,8 @@ impl Reactor {
         }
     }
 
-    /// Submits requests, and sleeps until an event occurs or the timeout has passed.
+    /// Submits the queued requests, and sleeps until the wait of a fibre is over, until another
+    /// thread sets the event of the processor, or until the timeout has passed.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
         match self {
             Self::Rings(ring) => ring.sleep(timeout_ns),
@@ -122,7 +126,8 @@ impl Reactor {
         }
     }
 
-    /// Wakes the fibres whose wait was over when `sleep` returned. Returns their number.
+    /// Called after `sleep`, which wakes no fibres itself. Wakes the fibres whose wait is over, as
+    /// far as this can be seen without a system call. Returns their number.
     pub(crate) fn after_sleep(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.reap(on_received),

@@ -20,20 +20,22 @@ const AWAITED: u8 = 1;
 /// The fibre has ended, and its result is stored.
 const DONE: u8 = 2;
 
-/// The place where a fibre leaves its result for the *joiner*, the fibre or thread that waits for
-/// it.
+/// Memory through which a fibre passes its result to the *joiner*: the fibre or thread that waits
+/// for the result.
 struct Packet<T> {
-    /// [`RUNNING`], then [`AWAITED`] if the joiner waits, then [`DONE`].
+    /// [`RUNNING`] at first, [`AWAITED`] from when the joiner waits, and [`DONE`] at the end.
     state: AtomicU8,
-    /// Written by the fibre before it sets DONE, read by the joiner after it has seen DONE.
+    /// Written by the fibre before it sets `state` to DONE; read by the joiner after it has seen
+    /// DONE.
     result: UnsafeCell<Option<Result<T, Panic>>>,
-    /// Written by the joiner before it sets AWAITED, read by the fibre after it has seen AWAITED.
+    /// Written by the joiner before it sets `state` to AWAITED; read by the fibre after it has seen
+    /// AWAITED.
     waiter: UnsafeCell<Option<Waiter>>,
 }
 
-// SAFETY: `state` determines which side may use each cell. The fibre writes `result` and the joiner
-// reads it; the joiner writes `waiter` and the fibre reads it. After the reader has seen the state
-// that permits reading, the writer does not use the cell again.
+// SAFETY: the fibre writes `result` and the joiner reads it; the joiner writes `waiter` and the
+// fibre reads it. Each reads only after it has seen the `state` that the writer sets after writing.
+// From then on, the writer does not use the cell again.
 unsafe impl<T: Send> Send for Packet<T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: Send> Sync for Packet<T> {}
@@ -55,13 +57,14 @@ pub(crate) fn packet<T>() -> (Writer<T>, Reader<T>) {
 }
 
 impl<T> Writer<T> {
-    /// Runs a fibre's closure, and stores its result or its panic.
+    /// Runs `run`, the fibre's closure. Stores the result of the closure, or the payload of its
+    /// panic, and wakes the joiner if it waits.
     pub(crate) fn fill(self, run: impl FnOnce() -> T) {
         let result = catch_unwind(AssertUnwindSafe(run));
         let packet = &*self.0;
         // SAFETY: the joiner does not read the result before DONE.
         unsafe { *packet.result.get() = Some(result) };
-        // Release: pairs with the load of DONE in `is_done`, so that the joiner sees the result.
+        // Release: pairs with the load in `is_done`, so that the joiner sees the result.
         // Acquire: pairs with the store of AWAITED in `Reader::wait`, so that this fibre sees the
         // waiter.
         if packet.state.swap(DONE, Ordering::AcqRel) == AWAITED {
@@ -71,9 +74,10 @@ impl<T> Writer<T> {
                 waiter.wake();
             }
         }
-        // If the join handle was dropped, dropping the packet drops the result. If this drop
-        // panics, the panic must not reach the processor, so it is caught. Dropping the payload of
-        // the panic may panic, too; the payload of this second panic is leaked.
+        // If the join handle was dropped, `self.0` is the last reference to the packet, and
+        // dropping it drops the result. If this drop panics, the panic must not reach the
+        // processor, so it is caught. Dropping the payload of this panic may panic, too; the
+        // payload of the second panic is leaked.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.0))) {
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(panic)));
             dropped.unwrap_or_else(std::mem::forget);
@@ -116,8 +120,8 @@ impl<T> Reader<T> {
     }
 }
 
-/// A handle to a spawned fibre, with which another fibre or a thread waits for its result. Dropping
-/// the handle detaches the fibre.
+/// A handle to a spawned fibre, with which another fibre or a thread waits for the result of the
+/// fibre. If the handle is dropped, the fibre continues to run, and its result is dropped.
 pub struct JoinHandle<T> {
     reader: Reader<T>,
     fibre: Fibre,
@@ -160,8 +164,8 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Spawns a fibre in the runtime of the calling fibre. The new fibre is enqueued, and the caller
-/// continues to run.
+/// Spawns a fibre in the runtime of the calling fibre. The new fibre is put in a queue of ready
+/// fibres, and the caller continues to run.
 ///
 /// The closure and its result must be [`Send`], because a fibre may resume on any thread of the
 /// runtime. The compiler does not check which values a fibre holds on its stack during a wait, so

@@ -1,9 +1,10 @@
 //! The I/O backend *readiness*: one edge-triggered epoll per processor.
 //!
-//! A socket is registered once, with the epoll of the processor on which it is created. A fibre
-//! first makes a non-blocking call, and waits only if the socket is not ready for the call. Two
-//! kinds of read wait first, because the call would probably find nothing: the first read of a
-//! socket, and a read after one that returned less than requested.
+//! A socket is registered once, with the epoll of the processor on which the socket is created. To
+//! read or write, a fibre first makes a non-blocking call. It waits only if this call fails because
+//! the socket is not ready; then it repeats the call. Two kinds of read wait before the first call,
+//! because the call would probably find nothing: the first read of a socket, and a read of a stream
+//! after one that returned fewer bytes than requested.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -22,8 +23,8 @@ use crate::switch::park;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Timer;
 
-/// The user data of epoll events for the eventfd that wakes the processor. The user data for a
-/// socket is the address of its [`Source`].
+/// epoll returns a number, the *user data*, with each event. This is the number for the eventfd
+/// that wakes the processor. The number for a socket is the address of its [`Source`].
 const EVENT_TOKEN: u64 = 0;
 
 /// The epoll of a processor.
@@ -31,8 +32,8 @@ pub(crate) struct Poller {
     epoll: OwnedFd,
     /// The events that the last `epoll_wait` returned. Used only by the processor's own thread.
     events: UnsafeCell<Vec<epoll::Event>>,
-    /// The sources of sockets that were removed. They are kept until the next `epoll_wait`, because
-    /// `events` may still refer to them.
+    /// The sources whose registration was removed. They are kept until the next `epoll_wait`,
+    /// because `events` may still contain their addresses.
     removed: Mutex<Vec<Arc<Source>>>,
 }
 
@@ -42,15 +43,15 @@ unsafe impl Send for Poller {}
 // SAFETY: only the processor's own thread uses `events`.
 unsafe impl Sync for Poller {}
 
-/// The readiness of a socket.
+/// The readiness of a registered socket.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) reading: Gate,
     pub(crate) writing: Gate,
 }
 
-/// The readiness of a socket in one direction. Fibres wait at a closed gate, and epoll events open
-/// it.
+/// The readiness of a socket in one direction. A fibre waits at a closed gate (one fibre at a
+/// time), and an epoll event opens the gate.
 #[derive(Debug)]
 pub(crate) struct Gate {
     /// [`CLOSED`], [`OPEN`] or [`OPEN_FOREVER`]; or, if a fibre waits at the closed gate, a counted
@@ -58,12 +59,12 @@ pub(crate) struct Gate {
     word: AtomicPtr<Record>,
 }
 
-/// The socket may not be ready.
+/// The socket is not known to be ready: no event has been handled since the gate was closed.
 const CLOSED: *mut Record = ptr::null_mut();
-/// The socket may be ready.
+/// The socket is probably ready, so a fibre calls without a wait.
 const OPEN: *mut Record = ptr::without_provenance_mut(1);
-/// The connection has ended, so that calls do not wait any more. Later events do not change this
-/// value.
+/// The connection has ended in this direction, so calls fail or return at once and need not wait
+/// any more. Later events do not change this value.
 const OPEN_FOREVER: *mut Record = ptr::without_provenance_mut(2);
 
 impl Poller {
@@ -91,7 +92,7 @@ impl Poller {
         Ok(source)
     }
 
-    /// Removes a registration before the socket is closed.
+    /// Removes the registration of a socket. Called before the socket is closed.
     pub(crate) fn remove(&self, fd: BorrowedFd<'_>, source: Arc<Source>) {
         // This cannot fail, because the socket is registered.
         let _ = epoll::delete(&self.epoll, fd);
@@ -151,6 +152,7 @@ impl Poller {
             // the first wait after its removal, so it still exists.
             let source = unsafe { &*(data as *const Source) };
             let flags = event.flags;
+            // `HUP`: both directions have ended. `RDHUP`: the peer will send nothing more.
             let is_hangup = flags.contains(EventFlags::HUP);
             let is_forever = is_hangup || flags.contains(EventFlags::RDHUP);
             // An error does not open the gates forever: epoll reports it once, and a datagram
@@ -181,21 +183,24 @@ impl Gate {
     }
 
     /// Closes an open gate; a gate that is open forever stays open. Called before a non-blocking
-    /// call, so that an event during or after the call opens the gate again.
+    /// call. If an event then occurs during the call, it opens the gate, and the fibre does not
+    /// wait in vain.
     pub(crate) fn close(&self) {
         let _ = self
             .word
-            // Acquire: pairs with `open`, so that the following call sees the data that made the
-            // socket ready.
+            // Acquire: pairs with `open`, so that the system call that follows sees the data that
+            // made the socket ready.
             .compare_exchange(OPEN, CLOSED, Ordering::Acquire, Ordering::Relaxed);
     }
 
-    /// Closes a gate that is open forever. Called after a call that found the socket not ready. The
-    /// connection has not ended then, so the gate was opened forever by mistake. This happens
-    /// because epoll also reports a hang-up for a socket that is not connected yet.
+    /// Closes a gate that is open forever. Called after a system call that found the socket not
+    /// ready. Such a call means that the connection has not ended, so the gate was opened forever
+    /// by mistake. This happens because epoll also reports a hang-up for a socket that is not
+    /// connected yet.
     ///
-    /// Returns true if the gate was open forever. Until now the gate ignored events, so the socket
-    /// may have become ready since the call. The caller then repeats the call before it waits.
+    /// Returns true if the gate was open forever. A gate that is open forever ignores events, so
+    /// the socket may have become ready since the system call without a trace. The caller then
+    /// repeats the system call before it waits.
     pub(crate) fn close_if_forever(&self) -> bool {
         self.word
             // Acquire: pairs with `open`.
@@ -203,17 +208,17 @@ impl Gate {
             .is_ok()
     }
 
-    /// Opens the gate again after a call, because the socket may still be ready. epoll is
-    /// edge-triggered, so it does not report this readiness again.
+    /// Opens the gate again after a system call that may have left the socket ready. epoll is
+    /// edge-triggered, so it would not report this readiness again.
     pub(crate) fn reopen(&self) {
         let _ = self
             .word
-            // Release: pairs with `close`, which precedes the next call.
+            // Release: pairs with `close`, which precedes the next system call.
             .compare_exchange(CLOSED, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Opens the gate for an event, forever if `is_forever` is true. If a fibre waits at the gate,
-    /// wakes it and returns true.
+    /// Opens the gate because of an event; opens it forever if `is_forever` is true. If a fibre
+    /// waits at the gate, wakes it and returns true.
     fn open(&self, is_forever: bool) -> bool {
         let new = if is_forever { OPEN_FOREVER } else { OPEN };
         let mut old = self.word.load(Ordering::Relaxed);
@@ -228,7 +233,7 @@ impl Gate {
                     .compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed);
             match opened {
                 Ok(_) => break,
-                Err(present) => old = present,
+                Err(current) => old = current,
             }
         }
         if old == CLOSED || old == OPEN {
@@ -241,20 +246,20 @@ impl Gate {
         true
     }
 
-    /// Waits at the gate until it is open, until `due_ns` on the monotonic clock, or until the
-    /// fibre is cancelled. Fails with `ResourceBusy` if another fibre waits at the gate.
+    /// Waits until the gate is open. Fails at the time `due_ns` of the monotonic clock, when the
+    /// fibre is cancelled, or with `ResourceBusy` if another fibre waits at the gate.
     pub(crate) fn wait(&self, due_ns: Option<u64>) -> io::Result<()> {
         let fibre = begin_wait()?;
         let raw = Arc::into_raw(Arc::clone(&fibre.record)).cast_mut();
         // Release: pairs with `open`, which reads the record. Acquire on failure: pairs with
-        // `open`, so that the following call sees the data that made the socket ready.
+        // `open`, so that the system call that follows sees the data that made the socket ready.
         let stored = self
             .word
             .compare_exchange(CLOSED, raw, Ordering::AcqRel, Ordering::Acquire);
-        if let Err(present) = stored {
+        if let Err(current) = stored {
             // SAFETY: the reference was counted above, and the pointer was not stored.
             drop(unsafe { Arc::from_raw(raw) });
-            return match present {
+            return match current {
                 OPEN | OPEN_FOREVER => Ok(()),
                 _ => Err(io::ErrorKind::ResourceBusy.into()),
             };
@@ -264,8 +269,8 @@ impl Gate {
         while self.word.load(Ordering::Acquire) == raw {
             let is_late = timer.as_ref().is_some_and(Timer::is_due);
             if is_late || fibre.is_cancelled() {
-                // AcqRel: pairs with `open`. Either `open` removes the pointer and recovers the
-                // reference, or this exchange does.
+                // AcqRel: pairs with `open`. Either `open` or this exchange removes the pointer;
+                // the one that does then recovers the reference.
                 let taken =
                     self.word
                         .compare_exchange(raw, CLOSED, Ordering::AcqRel, Ordering::Relaxed);

@@ -1,19 +1,20 @@
 //! The I/O backend *rings*: one io_uring per processor.
 //!
-//! A fibre's request goes into the ring of the processor that runs the fibre. The processor submits
-//! requests in batches: at intervals, and when it has no fibre to run.
+//! A fibre's request is queued in the ring of the processor that runs the fibre. The processor
+//! submits the queued requests to the kernel in batches: at intervals, and when it has no fibre to
+//! run.
 //!
-//! Any processor may *reap* the completions, that is, take them from the ring and wake the fibres.
-//! So the fibres that wait for a busy processor's ring are not delayed. For this, the kernel must
-//! post completions while the processor's thread runs, and interrupts the thread to do so. The
-//! flags `DEFER_TASKRUN` and `COOP_TASKRUN` would prevent these interrupts, so the ring uses
-//! neither. If the runtime has only one processor, no other processor can reap. Its ring then uses
-//! `DEFER_TASKRUN`, because interrupts cost time.
+//! Any processor may *reap* the completions of a ring, that is, take them from the ring and wake
+//! the fibres that wait for them. So these fibres are not delayed if the ring's own processor is
+//! busy. For this, the kernel must post completions while the thread of that processor runs, and
+//! interrupts the thread to do so. The flags `DEFER_TASKRUN` and `COOP_TASKRUN` would prevent these
+//! interrupts, so the ring uses neither. If the runtime has only one processor, no other processor
+//! can reap. Its ring then uses `DEFER_TASKRUN`, because interrupts cost time.
 //!
 //! Invariants:
 //!
-//! - A fibre neither continues nor ends before the kernel has completed or cancelled all its
-//!   requests. Until then the kernel reads and writes memory of the fibre.
+//! - A fibre that has made requests neither continues nor ends before the kernel has completed or
+//!   cancelled all of them. Until then, the kernel may read and write memory of the fibre.
 //! - Only the processor's own thread uses the submission queue. Only the holder of the lock
 //!   `is_reaping` uses the completion queue.
 //! - A processor holds `is_reaping` while it sleeps. Otherwise, just before the sleep begins,
@@ -38,21 +39,22 @@ use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
 use crate::time::Timer;
 
-/// Maximum number of completions that a thread takes before it releases the lock of the completion
-/// queue.
+/// Maximum number of completions that a thread takes while it holds the lock of the completion
+/// queue. After each batch, it releases the lock and wakes the fibres.
 const BATCH: usize = 64;
 
 // The token of a request is its `user_data`, which the kernel returns in the completion. For a
 // request of a fibre it is the address of the `Operation`, possibly with `SECOND_BIT`.
 
-/// The token of a request whose completion is ignored.
+/// The token of a request for which no fibre waits (a cancellation). Its completion is ignored.
 const NO_FIBRE: u64 = 0;
 /// The token of the poll request for the eventfd that wakes the processor.
 const EVENT_TOKEN: u64 = 8;
 /// The bit of a token that marks the second of two linked requests.
 const SECOND_BIT: u64 = 1;
 
-/// A function to which received bytes are passed before the fibre that waits for them runs.
+/// A function that is called with bytes that the kernel has received, before the fibre that waits
+/// for them runs.
 pub(crate) type OnReceived<'c> = &'c mut dyn FnMut(&[u8]);
 
 /// The ring of a processor.
@@ -69,10 +71,10 @@ pub(crate) struct Ring {
     is_enabled: AtomicBool,
     /// The ring has no poll request for `event`, so such a request must be queued.
     must_watch_event: AtomicBool,
-    /// Another thread has taken a completion of the poll request for `event`, so the processor must
-    /// not sleep.
+    /// Another thread has taken the completion that reports `event`. That completion should have
+    /// ended or prevented a sleep of the processor, so the processor does not sleep next time.
     was_event_taken: AtomicBool,
-    /// The tokens of the requests to cancel. Any thread may add tokens.
+    /// The tokens of the requests that the processor must cancel. Any thread may add tokens.
     cancellations: Mutex<Vec<u64>>,
     /// `cancellations` is not empty. Readable without the lock.
     has_cancellations: AtomicBool,
@@ -89,14 +91,17 @@ struct Operation {
     results: [AtomicI32; 2],
     /// The number of requests that have not completed.
     pending: AtomicU32,
-    /// For each request that receives into a buffer, the address of that buffer; otherwise null.
-    /// The processor's own thread passes the received bytes to `OnReceived`.
+    /// For a request that receives into a buffer, the address of the buffer; for other requests,
+    /// null. If the ring's own processor takes the completion, it passes the received bytes to an
+    /// [`OnReceived`].
     receive_buffers: [*const u8; 2],
-    /// The fibre to wake. The thread that records the last completion takes it.
+    /// The fibre to wake. The thread that records the completion of the last pending request takes
+    /// this value.
     fibre: UnsafeCell<Option<Fibre>>,
 }
 
-/// Checks that this kernel has the needed io_uring features, and lets this process use them.
+/// Checks that this kernel has the io_uring features that this file uses, and lets this process
+/// use them.
 pub(crate) fn probe() -> io::Result<()> {
     let uring = IoUring::new(4)?;
     let mut probe = io_uring::Probe::new();
@@ -165,16 +170,16 @@ impl Ring {
         })
     }
 
-    /// Submits requests, takes completions, and wakes the fibres that waited for them. Returns the
-    /// number of woken fibres. Called by the processor.
+    /// Submits the queued requests, takes completions, and wakes the fibres that waited for them.
+    /// Returns the number of woken fibres. Called by the ring's own processor.
     pub(crate) fn poll(&self, on_received: OnReceived<'_>) -> usize {
         self.prepare();
         self.enter(0, None);
         self.reap(on_received)
     }
 
-    /// Submits requests, and sleeps until there is a completion or the timeout has passed. Called
-    /// by the processor.
+    /// Submits the queued requests, and sleeps until there is a completion or the timeout has
+    /// passed. Called by the ring's own processor.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
         // `prepare` is called before the lock is taken: if the submission queue is full, `prepare`
         // may have to take completions, which needs the lock. Before this thread has the lock,
@@ -187,6 +192,7 @@ impl Ring {
             round = round.wrapping_add(1);
         }
         let was_event_taken = self.was_event_taken.swap(false, Ordering::Relaxed);
+        // Waits for one completion, or for none if the processor must not sleep.
         self.enter(usize::from(!was_event_taken), timeout_ns);
         self.unlock_completions();
     }
@@ -241,8 +247,8 @@ impl Ring {
             }
         };
         // Errors need no handling. After a timeout or a signal, the loop of the processor polls
-        // again. If the completion queue is full, it is emptied next. Requests that were not
-        // submitted are still in the submission queue.
+        // again. If the completion queue is full, the caller empties it next. Requests that were
+        // not submitted are still in the submission queue.
         drop(submitted);
     }
 
@@ -269,8 +275,9 @@ impl Ring {
         loop {
             // SAFETY: this is the processor's own thread.
             let mut queue = unsafe { self.uring.submission_shared() };
-            // SAFETY: the fibre that makes the requests waits until all have completed (`perform`),
-            // and the memory to which the entries point stays valid until then.
+            // SAFETY: a fibre that makes requests waits until all have completed (`perform`), and
+            // the memory to which the entries point stays valid until then. The requests of the
+            // processor itself contain no pointers.
             if unsafe { queue.push_multiple(entries) }.is_ok() {
                 break;
             }
@@ -284,8 +291,8 @@ impl Ring {
         }
     }
 
-    /// Records that the request with this token must be cancelled. The caller then wakes the
-    /// processor, which submits the cancellation. Callable from any thread.
+    /// Records that the request with this token must be cancelled. The caller then wakes the ring's
+    /// own processor, which submits a cancellation request. Callable from any thread.
     fn request_cancellation(&self, token: u64) {
         let mut cancellations = lock(&self.cancellations);
         cancellations.push(token);
@@ -293,9 +300,10 @@ impl Ring {
     }
 
     /// Removes the recorded cancellations of an operation that has completed. Otherwise they could
-    /// cancel a later operation at the same address. A cancellation that the processor has already
-    /// taken from the list can do no harm: it is queued before the requests of any later operation
-    /// in this ring. `token` is that of the operation's first request. Callable from any thread.
+    /// cancel a later operation at the same address. If the processor has already removed a
+    /// cancellation from the list, it can do no harm: the processor queues it in this ring before
+    /// the requests of any later operation. `token` is the token of the operation's first request.
+    /// Callable from any thread.
     fn withdraw_cancellations(&self, token: u64) {
         let mut cancellations = lock(&self.cancellations);
         cancellations.retain(|other| other & !SECOND_BIT != token);
@@ -317,17 +325,19 @@ impl Ring {
 
     /// Takes completions and wakes the fibres that waited for them. Returns the number of woken
     /// fibres. Passes received bytes to `on_received` before the fibre that waits for them runs.
-    /// Called by the processor.
+    /// Called by the ring's own processor.
     pub(crate) fn reap(&self, on_received: OnReceived<'_>) -> usize {
         self.reap_for(true, on_received)
     }
 
-    /// As [`reap`](Self::reap), but called by the thread of another processor.
+    /// As [`reap`](Self::reap), but called by the thread of another processor. Received bytes are
+    /// passed to no function.
     pub(crate) fn reap_for_other(&self) -> usize {
         self.reap_for(false, &mut |_| ())
     }
 
-    /// Takes completions and wakes fibres. `is_own`: the caller is the processor of this ring.
+    /// Takes completions and wakes fibres. `is_own` says whether the caller is the ring's own
+    /// processor.
     fn reap_for(&self, is_own: bool, on_received: OnReceived<'_>) -> usize {
         let mut count = 0;
         loop {
@@ -395,7 +405,7 @@ impl Ring {
         }
         let operation = (token & !SECOND_BIT) as *const Operation;
         // SAFETY: the operation lies on the stack of a fibre. The fibre does not continue before
-        // all completions of the operation, including this one, are recorded.
+        // the completions of all its requests, including this one, are recorded.
         let operation = unsafe { &*operation };
         let nth = (token & SECOND_BIT) as usize;
         operation.results[nth].store(completion.result(), Ordering::Relaxed);
@@ -422,13 +432,15 @@ impl Ring {
     }
 }
 
-/// Submits one or two requests, and waits until they have completed. Cancels them at time `due_ns`
-/// of the monotonic clock, or when the fibre is cancelled. Returns the result of each request as
-/// the kernel gives it: for example a number of bytes, or a negative error number. The second
-/// request starts after the first has completed, and is cancelled if the first fails.
+/// Makes one or two requests, and waits until they have completed. Cancels them at the time
+/// `due_ns` of the monotonic clock (the deadline), or when the fibre is cancelled. Returns the
+/// result of each request as the kernel gives it: for example a number of bytes, or a negative
+/// error number. The kernel starts the second request after the first has completed. If the first
+/// fails, the kernel cancels the second.
 ///
 /// # Errors
-/// The fibre was cancelled or is unwinding, the deadline has passed, or the runtime has no rings.
+/// The last request was cancelled, because the deadline has passed or the fibre was cancelled. The
+/// fibre was cancelled before the call, or is unwinding from a panic. The runtime has no rings.
 ///
 /// # Safety
 /// The memory to which the entries point stays valid until this function returns.
@@ -440,8 +452,9 @@ pub(crate) unsafe fn perform<const N: usize>(
     unsafe { perform_into(entries, ptr::null(), due_ns) }
 }
 
-/// As [`perform`], for a last entry that receives into `buffer`. Before the fibre continues, the
-/// received bytes are passed to [`OnReceived`], unless another processor takes the completion.
+/// As [`perform`]; the last request may receive into `buffer`. Before the fibre continues, the
+/// received bytes are passed to an [`OnReceived`], unless another processor than the ring's own
+/// takes the completion.
 ///
 /// # Safety
 /// The memory to which the entries point stays valid until this function returns. `buffer` is null,
@@ -474,6 +487,7 @@ pub(crate) unsafe fn perform_into<const N: usize>(
             false => entry.flags(Flags::IO_LINK),
         }
     });
+    // The number of the processor in whose ring the requests are queued.
     let number = local(|local| {
         let number = local?.number;
         let Reactor::Rings(ring) = &fibre.record.anchor.shared.slots[number].reactor else {
@@ -489,7 +503,7 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         ));
     };
     let deadline_timer = due_ns.map(|due_ns| Timer::start(&fibre, due_ns));
-    // Started by each cancellation. When it is due, the cancellation may be repeated.
+    // Started anew by each cancellation. When it is due, the cancellation may be repeated.
     let mut retry_timer: Option<Timer> = None;
     let mut cancellation_count = 0_u32;
     // Acquire: pairs with the store in `record_completion`.
@@ -503,6 +517,7 @@ pub(crate) unsafe fn perform_into<const N: usize>(
                 // its cancellation also cancels the second, which is linked to it. Otherwise the
                 // second has started or is about to start.
                 (0..N as u64).for_each(|nth| ring.request_cancellation(token | nth));
+                // Wakes the processor if it is asleep, so that it submits the cancellations.
                 shared.idle.wake(number);
             }
             // A cancellation can fail, because the kernel does not find a request that is not
@@ -529,13 +544,14 @@ pub(crate) unsafe fn perform_into<const N: usize>(
     Ok(results)
 }
 
-/// Converts a length to the 32 bits that the kernel takes. A larger length becomes the maximum: the
-/// kernel then transfers a part.
+/// Converts the length of a buffer to the 32 bits that a request has for it. A larger length
+/// becomes `u32::MAX`, and the kernel then transfers only a part of the buffer.
 pub(crate) fn clamp(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// Converts the result of a completion: a negative number is an error number.
+/// Converts the result of a completion: a number of bytes or another value if it is not negative,
+/// otherwise a negated error number.
 pub(crate) fn check(result: i32) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }
