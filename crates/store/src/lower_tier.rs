@@ -23,7 +23,8 @@ use crate::heap::block::Access;
 /// The address of a copy in the tier. No two copies ever have the same address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierAddress {
-    /// The number of the tier's segment. It is never used again for another segment.
+    /// The number of the segment of the tier that contains the copy. No other segment ever gets the
+    /// same number.
     pub sequence: u32,
     /// Offset in the segment, in bytes.
     pub offset: u32,
@@ -55,7 +56,7 @@ impl Marks {
     }
 }
 
-/// An item without its value.
+/// The key and the properties of an item, without its value.
 #[derive(Debug, Clone, Copy)]
 pub struct TierItem<'a> {
     /// The key.

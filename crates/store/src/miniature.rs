@@ -60,7 +60,8 @@ pub struct Miniatures {
 }
 
 impl Miniatures {
-    /// Number of slots of the miniatures of a store with this memory.
+    /// Number of slots of the miniatures of a store with a memory of `memory` bytes. A slot has
+    /// space for one watched key.
     #[must_use]
     pub fn slots_in(memory: u64) -> usize {
         ((memory / MINIATURE_PART) as usize).clamp(*MINIATURE_SLOTS.start(), *MINIATURE_SLOTS.end())
@@ -116,7 +117,7 @@ impl Miniatures {
         // A watched key needs a slot if it is an item or a ghost in at least one of the four
         // caches. Assume three such keys for each item of the store.
         let keys_per_slot = 3 * items / self.slots as u64;
-        simulation.watch_one_in(keys_per_slot.max(1).ilog2().max(WATCHED_BITS_MIN));
+        simulation.set_watched_bits(keys_per_slot.max(1).ilog2().max(WATCHED_BITS_MIN));
         self.threshold
             .0
             .store(simulation.threshold(), Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! Selects the *victim*, the next segment to evacuate. In a *sparse* segment, few of the occupied
-//! bytes are live.
+//! bytes are live; the occupied bytes are those of all blocks, live and dead. The victim is
+//! *closed* (`Segment::close`), so that no writer can fill its holes any more.
 
 use super::{Log, NONE, SegmentLists};
 use crate::eviction_policy::{Part, next_part};
@@ -96,6 +97,7 @@ impl Log {
         evicts: bool,
     ) -> Option<Victim> {
         let size = self.heap.segment_size();
+        // For each part, the segment with the least share of live bytes.
         let mut sparsest = [None; 2];
         let (mut live_sum, mut occupied_sum) = (0, 0);
         for _ in 0..SCAN_SEGMENTS.min(lists.first_unused) {
@@ -129,14 +131,14 @@ impl Log {
         // If this is true, no item needs to be evicted: the sparsest segment is compacted, however
         // many of its bytes are live.
         let live_items_fit = live_sum * 100 < occupied_sum * LIVE_FITS_PERCENT;
-        let bounds = match (evicts, live_items_fit) {
+        let bounds_percent = match (evicts, live_items_fit) {
             (false, _) => [SPARSE_PERCENT_NO_EVICTION; 2],
             (true, true) => [100; 2],
             (true, false) => SPARSE_PERCENT,
         };
-        let sparse = sparsest.into_iter().zip(bounds);
-        let sparse = sparse.filter_map(|(sparsest, bound)| {
-            sparsest.filter(|(live_thousandths, _)| *live_thousandths < bound * 10)
+        let sparse = sparsest.into_iter().zip(bounds_percent);
+        let sparse = sparse.filter_map(|(sparsest, bound_percent)| {
+            sparsest.filter(|(live_thousandths, _)| *live_thousandths < bound_percent * 10)
         });
         let sparse = sparse.min();
         sparse.map(|(_, number)| Victim {
@@ -161,9 +163,9 @@ impl Log {
             .find_map(|part| self.close_oldest(lists, part))
     }
 
-    /// Closes the first segment in the list of a part that can be evacuated, which is the oldest
-    /// one unless pinned segments were moved. Examines at most [`SCAN_SEGMENTS`]. Returns the
-    /// closed segment as a victim.
+    /// Closes the first segment in the list of a part that can be evacuated. This is the oldest
+    /// such segment, except that segments held by pins or uploads are moved to the end of the list.
+    /// Examines at most [`SCAN_SEGMENTS`]. Returns the closed segment as a victim.
     fn close_oldest(&self, lists: &mut SegmentLists, part: Part) -> Option<Victim> {
         let segment_list = &mut lists.sealed[part as usize];
         let mut next = segment_list.first();
@@ -199,6 +201,7 @@ impl Log {
             (Part::Main, Part::Main) => {
                 let openings_between = head.opening().wrapping_sub(piece.opening()) / 2;
                 let half = self.part_shares()[Part::Main as usize] / 2;
+                // If the head's segment was opened first, the difference wraps to a larger number.
                 (half + 1..u32::MAX / 4).contains(&openings_between)
             }
             (_, Part::Small) => false,

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_request_and_the_first_of_each_second_count() {
+    fn the_first_request_and_the_first_of_each_second_raise_the_frequency() {
         let mut directory = Directory::new(8);
         let slot = directory.insert(1, TRAITS).unwrap();
         let counts: Vec<bool> = [0, 0, 1, 1, 2]

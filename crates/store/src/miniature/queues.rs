@@ -169,8 +169,8 @@ impl Queues {
         was_missing
     }
 
-    /// Overwrites an item. In each cache that contains the item, it becomes the newest of its part,
-    /// and its frequency is incremented. The other caches insert it.
+    /// Overwrites an item. In each cache that contains the item, the item becomes the newest of its
+    /// part, and its frequency is incremented. The other caches insert the item.
     pub(super) fn overwrite(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
         let before: [State; POLICY_COUNT] =
             std::array::from_fn(|policy| self.unlink(directory, policy, slot));
@@ -233,8 +233,8 @@ impl Queues {
                 Part::Main => main.oldest,
             };
             let state = self.unlink(directory, policy, slot);
-            // A miniature has no segments, so it treats every request as late in the life of the
-            // segment.
+            // Policies without decay keep an item if its last request was late in the life of its
+            // segment. A miniature has no segments, so it treats every request as late.
             let next = match eviction_policy.decide(part, state.frequency(), || true) {
                 _ if directory.expiry(slot).is_past(capacity.now_s) => State::ABSENT,
                 EvictionDecision::Keep { part, frequency } => State::new(queue_of(part), frequency),

@@ -44,7 +44,7 @@ pub struct Observation {
 }
 
 /// The present sizes of the store, from which the sizes of the miniatures are computed, and the
-/// number of its flushes.
+/// number of the store's flushes.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleContext {
     /// Bytes of memory for items.
@@ -103,7 +103,7 @@ impl Simulation {
     }
 
     /// Watches one key in 2^`bits`.
-    pub(super) fn watch_one_in(&mut self, bits: u32) {
+    pub(super) fn set_watched_bits(&mut self, bits: u32) {
         self.watched_bits = bits;
     }
 
@@ -193,8 +193,9 @@ impl Simulation {
         }
     }
 
-    /// Returns N, where 2^N is the number of requests over which a score is averaged. It is two to
-    /// four times the number of items in the cache of the selected policy, within [`SCORE_BITS`].
+    /// Returns N, where 2^N is the number of requests over which a score is averaged. The number of
+    /// requests is two to four times the number of items in the cache of the selected policy. N is
+    /// within [`SCORE_BITS`].
     fn score_bits(&self) -> u32 {
         let item_count = self.queues.item_count(self.selected).max(1);
         (item_count.ilog2() + 2).clamp(*SCORE_BITS.start(), *SCORE_BITS.end())
@@ -292,7 +293,8 @@ impl Simulation {
     /// policy by a margin. Returns the policy if it is selected now.
     fn select_policy(&mut self) -> Option<usize> {
         let bits = self.score_bits();
-        // An average over few requests varies more by chance, so it needs a larger margin.
+        // An average over few requests varies more by chance, so it needs a larger margin. The
+        // allowance is six divided by the number of requests.
         let margin = MARGIN + ((3 * ONE) >> (bits - 1));
         let best = (0..POLICY_COUNT).max_by_key(|&policy| self.scores[policy])?;
         if self.scores[best] <= self.scores[self.selected] + margin {

@@ -25,7 +25,7 @@ fn traits(bytes: u32) -> Traits {
 
 fn simulation(slots: usize) -> Simulation {
     let mut simulation = Simulation::new(slots);
-    simulation.watch_one_in(WATCHED_BITS_MIN);
+    simulation.set_watched_bits(WATCHED_BITS_MIN);
     simulation
 }
 
@@ -48,9 +48,9 @@ fn read_through(simulation: &mut Simulation, record: u64, now_s: u32) {
     }
 }
 
-/// A pseudo-random number below `below`, derived from `turn`. Low numbers are more frequent.
-fn zipf_like(turn: u64, below: u64) -> u64 {
-    let random = turn.wrapping_mul(0xd130_2d3b_5f1c_6a95).rotate_left(29) ^ turn;
+/// A pseudo-random number below `below`, derived from `step`. Low numbers are more frequent.
+fn zipf_like(step: u64, below: u64) -> u64 {
+    let random = step.wrapping_mul(0xd130_2d3b_5f1c_6a95).rotate_left(29) ^ step;
     let unit = (random.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
     ((below as f64).powf(unit) - 1.0) as u64
 }
@@ -59,21 +59,21 @@ fn zipf_like(turn: u64, below: u64) -> u64 {
 fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
     let mut moving = simulation(8192);
     let mut looping = simulation(8192);
-    // Both simulations must change their policy: `moving` starts with policy 0, `returning`,
-    // and `looping` is set to policy 2, `recent`.
+    // Each simulation starts with a policy that it must leave: `moving` with policy 0
+    // (`returning`), and `looping` with policy 2 (`recent`).
     looping.selected = 2;
-    for turn in 0..200_000_u64 {
-        let now_s = (turn / 1_000) as u32;
-        // The newest record is `turn / 4 + 20_000`, and newer records are requested more often.
+    for step in 0..200_000_u64 {
+        let now_s = (step / 1_000) as u32;
+        // The newest record is `step / 4 + 20_000`, and newer records are requested more often.
         read_through(
             &mut moving,
-            turn / 4 + 20_000 - zipf_like(turn, 20_000),
+            step / 4 + 20_000 - zipf_like(step, 20_000),
             now_s,
         );
-        let record = match turn % 2 {
-            0 => zipf_like(turn, 20_000),
+        let record = match step % 2 {
+            0 => zipf_like(step, 20_000),
             // Every second request is part of a loop over 6000 other records.
-            _ => 100_000 + turn / 2 % 6_000,
+            _ => 100_000 + step / 2 % 6_000,
         };
         read_through(&mut looping, record, now_s);
     }
@@ -103,11 +103,11 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
     assert!(simulation.directory.len() < 512, "no slot was released");
     simulation.queues.check(&simulation.directory);
     // The deletions leave few slots in use, so the sampling rate rises again.
-    for turn in 0..u64::from(SAMPLING_CHECK_PERIOD) * 40 {
-        observe(&mut simulation, turn % 20, SampledAccess::Missed, 1);
+    for step in 0..u64::from(SAMPLING_CHECK_PERIOD) * 40 {
+        observe(&mut simulation, step % 20, SampledAccess::Missed, 1);
         observe(
             &mut simulation,
-            hash_of(turn % 20_000),
+            hash_of(step % 20_000),
             SampledAccess::Deleted,
             1,
         );
@@ -212,7 +212,8 @@ proptest! {
             // The memory is halved every 500 requests, and sometimes the store is flushed.
             let memory_bytes = memory_bytes >> (number / 500);
             let flushes = if number % 300 == 0 { flushes } else { simulation.flushes };
-            simulation.observe(&observation, &SampleContext { bytes: memory_bytes, ghosts: 1_000, flushes });
+            let context = SampleContext { bytes: memory_bytes, ghosts: 1_000, flushes };
+            simulation.observe(&observation, &context);
             if number % 50 == 0 {
                 simulation.queues.check(&simulation.directory);
             }
