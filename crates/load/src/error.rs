@@ -212,8 +212,8 @@ pub enum Error {
     /// The agents' summaries do not fit together.
     #[error("merge the agents' parts: {0}")]
     Merge(#[from] MergeError),
-    /// The run was stopped before its end. A coordinator can stop the runs of its agents, and a
-    /// load that fails stops the measuring client beside it.
+    /// The run was stopped before its end. A coordinator can stop the runs of its agents. A load
+    /// that fails stops the measuring client that runs at the same time.
     #[error("end the run: it was stopped")]
     Stopped,
     /// A thread of the generator panicked, which is a defect of the generator.

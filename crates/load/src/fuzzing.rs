@@ -1,6 +1,6 @@
-//! Checks of properties of the answer parsers that hold for any input bytes. The fuzz targets
-//! `http_answer` and `textile_answer` call them with generated inputs. A test calls them with the
-//! committed corpora.
+//! Checks of the answer parsers, with any bytes as input. The fuzz targets `http_answer` and
+//! `textile_answer` call the checks with generated inputs. A test calls them with the committed
+//! corpora.
 
 use workload::{Op, WebFiles};
 
@@ -11,7 +11,8 @@ use crate::wire::{Answer, Textile, Wire};
 /// Parses bytes as the answers of a web server. Checks three properties:
 ///
 /// - Dividing the bytes differently changes neither the answers nor the fault that ends them.
-/// - Every status is from 200 to 599. A lower one is not the final answer to a request.
+/// - Every status is from 200 to 599. A lower status is that of an interim answer, which the reader
+///   skips.
 /// - If there is no fault, the reader consumes all bytes.
 ///
 /// The first byte of `input` says how to parse the rest. Bit 0 says whether the answers are to HEAD
@@ -40,8 +41,8 @@ pub fn check_answers(input: &[u8]) {
     assert!(fault.is_some() || consumed == answers.len());
 }
 
-/// For each complete answer, its status and whether its body is wrong. Then the number of bytes
-/// consumed, and the fault that ended the parsing, if any. After a fault, the bytes of the faulty
+/// The result of parsing: for each complete answer, its status and whether its body is wrong; the
+/// number of bytes consumed; and the fault that ended the parsing, if any. The bytes of a faulty
 /// answer do not count as consumed.
 type Parsed = (Vec<(u16, bool)>, usize, Option<HttpFault>);
 
@@ -61,8 +62,8 @@ fn parse(answers: &[u8], part_len: usize, is_head: bool) -> Parsed {
                     answer_start = at;
                 }
             }
-            // The position at which a fault is found depends on how the answer is divided, so the
-            // start of the answer is returned instead.
+            // The position at which a fault is found depends on how the answer is divided. The
+            // start of the faulty answer does not, so it is returned.
             Err(fault) => return (statuses, answer_start, Some(fault)),
         }
     }
@@ -95,8 +96,8 @@ pub fn check_textile_answers(input: &[u8]) {
     }
 }
 
-/// The meaning of each complete answer, if it is the answer to a get, a set and a delete. None: an
-/// answer is malformed.
+/// For each complete answer, its three meanings: as the answer to a get, to a set and to a delete.
+/// None: an answer is malformed.
 fn parse_textile(answers: &[u8], part_len: usize) -> Option<Vec<[Answer; 3]>> {
     let (mut reader, mut replies, mut at) = (<Textile as Wire>::Reader::default(), Vec::new(), 0);
     while at < answers.len() {
@@ -112,7 +113,7 @@ fn parse_textile(answers: &[u8], part_len: usize) -> Option<Vec<[Answer; 3]>> {
     Some(replies)
 }
 
-/// The meaning of an answer, from its whole text: if it is the answer to a get, a set and a delete.
+/// The three meanings of an answer, as in [`parse_textile`], from the whole text of the answer.
 fn expected_textile(text: &[u8]) -> [Answer; 3] {
     let mut expected = [Answer::ERROR; 3];
     match text {

@@ -1,7 +1,7 @@
 //! The load generator.
 //!
 //! [`prefill()`] stores the records on the servers. [`run()`] offers a load and measures latencies.
-//! [`search()`] repeats runs to find the highest rate that keeps a latency objective.
+//! [`search()`] repeats runs to find the highest rate at which a latency objective is met.
 //!
 //! The schedule of a run is generated from a seed. Two latencies of each request are recorded. The
 //! *response time* counts from the time at which the request was intended to be sent. The *service
@@ -9,10 +9,10 @@
 //! separately. For a request without an answer, a lower bound of its latency is recorded (the
 //! request is *censored*).
 //!
-//! Four concerns are separate. [`workload`] or a script determines the requests and their times.
+//! Five concerns are separate. [`workload`] or a script determines the requests and their times.
 //! The *engine* decides when to send, and records the measurements. A *carrier* transports requests
 //! and answers. A *wire* encodes requests and parses answers. A *window* holds the measurements of
-//! a second.
+//! a section of the run, usually a second.
 //!
 //! ```text
 //! schedule ─┐            ┌─ carrier: persistent, renewed, udp, … ──────────────┐
@@ -25,8 +25,8 @@
 //! nothing per request.
 //!
 //! The generator shares no code with the server, except the crates `protocol`, `workload`,
-//! `measure`, `units` and `sys`. Therefore an error in the code of the server cannot hide in the
-//! generator.
+//! `measure`, `units` and `sys`. Therefore the generator can detect an error in any other code of
+//! the server, because the generator does not contain that code.
 
 #![forbid(unsafe_code)]
 

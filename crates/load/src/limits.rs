@@ -75,21 +75,22 @@ pub const RESIDENT_SAMPLE_MAX: u64 = 50_000;
 /// [`crate::Config::spin`] is set. The first request after a sleep is sent with cold caches.
 /// Therefore this time is so long that the thread sleeps only at very low rates.
 pub const SPIN_NS: u64 = 20_000_000;
-/// A wait of epoll with a zero timeout usually takes about 1 µs, and a send about 5 µs. If one of
-/// these calls takes longer than this limit, the thread counts as interrupted: by the kernel's own
-/// work, by another process or by the host of a virtual machine.
+/// Longest duration of a wait of epoll with a zero timeout (usually about 1 µs), and of a send
+/// (usually about 5 µs). If a call takes longer, the thread counts as interrupted: by the kernel's
+/// own work, by another process or by the host of a virtual machine.
 pub const UNINTERRUPTED_MAX_NS: u64 = 15_000;
-/// The same limit for a send that first opens a connection, which usually takes about 25 µs.
+/// The limit like [`UNINTERRUPTED_MAX_NS`] for a send that first opens a connection. Such a send
+/// usually takes about 25 µs.
 pub const UNINTERRUPTED_CONNECT_MAX_NS: u64 = 100_000;
 /// Longest time from the arrival of bytes to the wake-up of the thread that waits for them, on a
 /// machine with no other work.
 pub const WAKE_UP_LATENCY_NS: u64 = 100_000;
 /// Maximum number of bytes of a server's answer to `stats curtail`.
 pub const STATS_LEN_MAX: u64 = 64 << 10;
-/// Maximum number of bytes of one line of that answer.
+/// Maximum number of bytes of one line of a server's answer to `stats curtail`.
 pub const STATS_LINE_LEN_MAX: u64 = 4 << 10;
-/// Longest time for opening the connection on which `stats curtail` is requested, and for each
-/// answer. If half of the measured interval is shorter than this, that half is the limit.
+/// Longest time for opening the connection on which `stats curtail` is requested, and longest time
+/// for each answer. If half of the measured interval is shorter, the limit is half of the interval.
 pub const STATS_TIMEOUT: Duration = Duration::from_millis(500);
 /// The period of the stall detector. It is short enough to detect every stall of 500 µs, and long
 /// enough that the wake-ups take only 1 % of the processor.
@@ -132,9 +133,9 @@ pub const SOURCES_MAX: usize = 256;
 /// Number of seconds for which Linux keeps a closed socket in TIME_WAIT.
 pub const TIME_WAIT_S: usize = 60;
 /// Maximum number of sockets in TIME_WAIT for each local address ([`crate::Config::sources`]), over
-/// all threads and runs of a process, if each request has its own connection. This is some 60 % of
-/// the usual 28 232 local ports. When this number is reached, the generator resets further
-/// connections instead of closing them, which avoids TIME_WAIT.
+/// all threads and runs of a process. This is some 60 % of the usual 28 232 local ports. When this
+/// number is reached, the generator resets further connections instead of closing them, which
+/// avoids TIME_WAIT.
 pub const TIME_WAIT_MAX: u32 = 16_384;
 /// Maximum number of bytes of one line of a script.
 pub const SCRIPT_LINE_LEN_MAX: usize = 1 << 15;
@@ -156,15 +157,16 @@ pub const SCRIPT_LENGTH_DIGITS_MAX: usize = 20;
 /// In closed loop, a thread takes requests from a script until its queues hold this many times the
 /// number of requests that all its connections together may have outstanding.
 pub const SCRIPT_AHEAD: usize = 4;
-/// Longest sleep of a generator thread. After it, the thread checks whether the run is stopped. It
-/// is well below [`RUN_SLOT_TIMEOUT`]: in that time, an agent has to be free for the next run.
+/// Longest sleep of a generator thread. After the sleep, the thread checks whether the run is
+/// stopped. The sleep is much shorter than [`RUN_SLOT_TIMEOUT`], the time within which an agent
+/// must end a stopped run to be free for the next one.
 pub const STOP_CHECK_NS: u64 = 100_000_000;
 /// Longest sleep of a thread that has no further request of a script. After the sleep, it looks
 /// for requests that the reader of the script has sent meanwhile.
 pub const SCRIPT_POLL_NS: u64 = 1_000_000;
-/// Longest time after the end of a run in which a thread still receives requests of a script. It
-/// counts those that were intended before the end. The bound matters if the reader of the script
-/// has slow input.
+/// Longest time after the end of a run in which a thread still receives requests of a script. The
+/// thread counts the requests that were intended before the end. The bound matters if the reader of
+/// the script has slow input.
 pub const SCRIPT_REST_NS: u64 = 500_000_000;
 /// Maximum number of agents of one run. Each agent generates one part, and the last part number is
 /// reserved for the measuring client.
@@ -221,8 +223,8 @@ pub const AGREED_START_AHEAD_NS: u64 = 250_000_000;
 pub const OBJECTIVES_MAX: usize = 16;
 /// The highest rate that a search offers, in requests per second. No generator reaches this rate.
 pub const SEARCH_RATE_RPS_MAX: f64 = 1e8;
-/// A trial must have so many requests that at least this number is expected above the percentile of
-/// an objective. With fewer, the measured percentile would be mostly chance.
+/// The least number of requests of a trial that are expected to be slower than the percentile of an
+/// objective. With fewer requests, the measured percentile would be mostly chance.
 pub const BEYOND_PERCENTILE_MIN: f64 = 10.0;
 /// Least number of requests of a trial whose mean latency is judged.
 pub const MEAN_REQUESTS_MIN: f64 = 100.0;

@@ -87,8 +87,8 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Sends as many requests as the connection's depth and the batch allow, in one send. If
-    /// further requests can be sent, the connection is appended to the flush queue again.
+    /// Sends as many requests as the connection's depth and the batch allow, in one send. If there
+    /// are more and the depth allows them, the connection is appended to the flush queue again.
     pub(super) fn send(&mut self, number: usize, now_ns: u64) {
         let Some(connection) = &self.slots[number].connection else {
             return;
@@ -107,6 +107,7 @@ impl<C: Carrier> Engine<C> {
             return;
         };
         let outcome = connection.send(&self.batch, &self.poll, number as u64);
+        // A long send means that the thread was interrupted.
         if self.options.recorded_max > 0 && monotonic_ns() - sent_ns > C::UNINTERRUPTED_SEND_MAX_NS
         {
             let sent = connection.in_flight_mut().range_mut(first_new..);
@@ -125,8 +126,8 @@ impl<C: Carrier> Engine<C> {
     }
 
     /// Encodes the connection's next requests into the batch and records them as in flight.
-    /// `first_new` is the number of requests that are already in flight, which is the index of the
-    /// first new one. Returns the number of requests added.
+    /// `first_new` is the number of requests already in flight, and so the index that the first new
+    /// request will have. Returns the number of requests added.
     #[inline]
     fn fill_batch(&mut self, number: usize, first_new: usize) -> usize {
         let slot = &mut self.slots[number];
@@ -182,8 +183,8 @@ impl<C: Carrier> Engine<C> {
         count
     }
 
-    /// Records the send time and the lateness of the batch's requests, the newest from `first_new`
-    /// on, and counts them. Called just before the send. Returns the send time.
+    /// Records send time, slip (send time − intended time) and lateness of the batch's requests, at
+    /// `first_new` and above, and counts them. Called just before the send. Returns the send time.
     #[inline]
     fn stamp(&mut self, number: usize, first_new: usize) -> u64 {
         let sent_ns = monotonic_ns();
@@ -223,8 +224,8 @@ impl<C: Carrier> Engine<C> {
         sent_ns
     }
 
-    /// Sends the bytes that a full socket did not accept before. If the socket accepts all of them,
-    /// also sends the connection's queued requests.
+    /// Sends the bytes that a full socket did not accept before. If the socket now accepts all of
+    /// these bytes, also sends the connection's queued requests.
     pub(super) fn send_unsent(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         let Some(connection) = &mut slot.connection else {

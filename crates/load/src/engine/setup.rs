@@ -1,5 +1,4 @@
-//! The inputs of a generator thread ([`RequestSource`], [`EngineOptions`], [`Channels`]) and its
-//! result ([`Outcome`]).
+//! The inputs of a generator thread, and the thread's result ([`Outcome`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -47,15 +46,15 @@ pub(crate) struct EngineOptions {
     pub(crate) spin: bool,
     /// Whether the requests are for files, so that latencies are also recorded by size.
     pub(crate) files: bool,
-    /// The number, in the run, of the thread's first connection.
+    /// The number of the thread's first connection among all connections of the run.
     pub(crate) first: u32,
-    /// The opaque token of the thread's first request. Later requests have the next numbers.
+    /// The opaque token of the thread's first request. The token of each later request is 1 more.
     pub(crate) opaque: u64,
     /// Maximum number of requests whose times are recorded one by one.
     pub(crate) recorded_max: usize,
 }
 
-/// A window that has ended: the measurements of one thread in one second of the run.
+/// A window of the run that has ended: the measurements of one thread, usually for a second.
 pub(crate) struct EndedWindow {
     pub(crate) thread: usize,
     /// The number of the window in the run, from 0.
@@ -77,7 +76,7 @@ pub(crate) struct Channels {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// The result of one thread.
+/// The result of one thread ([`crate::wire::Outcome`] is the result of one request).
 pub(crate) struct Outcome {
     pub(crate) totals: Totals,
     /// The requests whose times were recorded one by one.

@@ -72,6 +72,8 @@ fn script_batch(intended_ns: impl IntoIterator<Item = u64>) -> Vec<ScriptRequest
     intended_ns.into_iter().map(request).collect()
 }
 
+/// Returns an engine that is not started, with one connection to a server that waits for `delay`
+/// and then answers a get with a miss. The receiver receives the engine's ended windows.
 fn engine_of(
     config: &Config,
     source: RequestSource,
@@ -194,8 +196,8 @@ fn requests_not_dispatched_before_the_grace_period_ends_count_as_intended_but_no
     );
 }
 
-/// Sends two requests on a connection of the given depth, and stalls the thread before the second.
-/// Returns the lateness and the slip of the second request.
+/// Sends two requests on a connection of the given depth, and stalls the thread before the second
+/// send. Returns the lateness and the slip (send time − intended time) of the second request.
 ///
 /// The second request is due 1 ms after the first. The answer to the first comes after 3 ms. The
 /// thread then stalls for 3 ms more before it sends the second request. The slip of the second
@@ -265,12 +267,14 @@ fn count_of_outstanding_requests_agrees_with_their_time_stamps() {
     let timeline = Timeline::new(&config, monotonic_ns());
     let end_ns = timeline.end_ns;
     let check = littles_law(&engine.run(timeline).unwrap().totals, end_ns);
+    // The expected mean is 0.5 outstanding requests: 100 per second for 5 ms each.
     assert!(check.holds && check.counted > 0.1, "{check:?}");
 }
 
 /// Checks Little's law over one request to a server that answers after 5 ms. `distort` may change
-/// the engine before it receives the answer. The lower bound of the arrival time is computed from
-/// the server's known delay, because the thread blocks here and does not poll.
+/// the engine before the engine receives the answer. This function computes the lower bound of the
+/// arrival time from the server's known delay, because its thread sleeps in the wait for the answer
+/// instead of polling.
 fn littles_law_of_one_request(distort: impl FnOnce(&mut TextEngine)) -> measure::LittlesLaw {
     const DELAY: Duration = Duration::from_millis(5);
     let mut config = config();
@@ -306,12 +310,13 @@ fn wrong_clock_offset_fails_the_check_of_littles_law() {
 #[test]
 fn sleep_ends_when_the_next_line_of_a_script_is_due() {
     let mut config = config();
+    // `reader` takes the place of the script's reader.
     let (mut engine, reader) = engine_with_script(&mut config);
     let start_ns = 1_000_000_000;
     engine.timeline = Timeline::new(&config, start_ns);
     let poll_ns = engine.timeout_ns(start_ns);
     assert_eq!(poll_ns, SCRIPT_POLL_NS, "no line is received yet");
-    let sender = thread::spawn(move || {
+    let reader_thread = thread::spawn(move || {
         reader.send(script_batch([100_000, 90_000_000])).unwrap();
         reader
     });
@@ -322,9 +327,9 @@ fn sleep_ends_when_the_next_line_of_a_script_is_due() {
     assert_eq!(engine.timeout_ns(start_ns + 150_000), 0, "a line is due");
     assert!(engine.dispatch(start_ns + 150_000, 2));
     assert!(engine.flush(start_ns + 150_000, 1));
-    // The next line is due much later, at 90 ms. Until then, the thread need not look for others.
+    // The next line is due much later, at 90 ms. Until then, no other line can become due.
     assert_eq!(engine.timeout_ns(start_ns + 200_000), 89_800_000);
-    drop(sender.join().unwrap());
+    drop(reader_thread.join().unwrap());
 }
 
 #[test]
@@ -333,12 +338,12 @@ fn lines_that_the_reader_has_not_passed_on_at_the_end_of_the_run_count_as_intend
     let (engine, reader) = engine_with_script(&mut config);
     // The run began 5 s ago, so the measured interval and the grace period have already ended.
     let timeline = Timeline::new(&config, monotonic_ns() - 5_000_000_000);
-    let sender = thread::spawn(move || {
+    let reader_thread = thread::spawn(move || {
         for number in 0..20 {
             reader.send(script_batch([number, number])).unwrap();
         }
     });
     let outcome = engine.run(timeline).unwrap();
-    sender.join().unwrap();
+    reader_thread.join().unwrap();
     assert_eq!((outcome.totals.intended, outcome.totals.sent), (40, 0));
 }

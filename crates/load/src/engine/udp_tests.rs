@@ -17,8 +17,8 @@ use crate::wire::Text;
 /// How long a test waits for an event that is expected to come.
 const LONG: Duration = Duration::from_secs(20);
 
-/// An engine in a closed loop, with one connection of this depth to a server that only the test
-/// operates, and the server's socket.
+/// An engine in a closed loop, and the socket of its server. The engine has one connection, of this
+/// depth. The test itself receives and answers the requests on the server's socket.
 fn engine(depth: u32) -> (Engine<Udp<Text>>, UdpSocket) {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_read_timeout(Some(LONG)).unwrap();
@@ -35,7 +35,7 @@ fn engine(depth: u32) -> (Engine<Udp<Text>>, UdpSocket) {
         concurrent_max: 1,
     };
     let connections = std::thread::scope(|scope| {
-        // The probe with which a run begins.
+        // `open` sends the probe `version` and waits for the answer.
         scope.spawn(|| answer(&server, b"VERSION 1\r\n"));
         Udp::open(&config, &poll, share, &AtomicBool::new(false)).unwrap()
     });
@@ -81,7 +81,7 @@ fn answer(server: &UdpSocket, text: &[u8]) {
     server.send_to(&[&header[..], text].concat(), peer).unwrap();
 }
 
-/// Waits until the poll reports the connection.
+/// Waits until the poll reports an event of the connection.
 fn wait(engine: &mut Engine<Udp<Text>>) {
     let mut events = Events::with_capacity(1);
     let longest_ns = LONG.as_nanos() as u64;
