@@ -34,10 +34,10 @@ impl Digits {
     }
 }
 
-/// Parses an item's value as a counter. Like memcached, which uses C's `strtoull`, accepts white
-/// space and a plus sign before the digits, both optional. The number ends at the end of the text,
-/// at a zero byte, or at white space. (If arithmetic makes a number shorter, it is padded with
-/// spaces.) Returns `None` if the text is not a number or exceeds 64 bits.
+/// Parses an item's value as a counter. Accepts optional white space and an optional plus sign
+/// before the digits, as memcached does, which uses C's `strtoull`. The number ends at the end of
+/// the text, at a zero byte, or at white space. (Spaces follow a number that arithmetic has made
+/// shorter.) Returns `None` if the text is not a number, or if the number exceeds 64 bits.
 pub(crate) fn parse(text: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let start = text.iter().position(|byte| !is_space(byte))?;

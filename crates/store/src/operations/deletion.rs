@@ -10,7 +10,7 @@ use crate::worker::{KeyHash, Worker};
 /// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
-    /// The item was deleted. The size is `None` if it was in the tier only.
+    /// The item was deleted. The size is `None` if the item was in the tier only.
     Deleted(Option<ItemSize>),
     /// The key had no item.
     NotFound,
@@ -65,6 +65,8 @@ impl Worker {
         now_s: u32,
     ) -> Deleted {
         let block_ref = self.block_ref(found.entry().location());
+        // An expired or flushed item is unlinked too, but the client gets the answer that there was
+        // no item.
         if self
             .miss_reason(block_ref.location, block_ref.block, now_s)
             .is_some()
@@ -81,6 +83,7 @@ impl Worker {
         writer.remove(found);
         self.remove_from_tier(&writer, now_s);
         drop(writer);
+        // A later write may use the space of the block (`worker/holes.rs`).
         self.remember_hole(&block_ref);
         self.resize_index_step();
         self.sample(hash, now_s, || SampledAccess::Deleted);

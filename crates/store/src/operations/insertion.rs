@@ -57,10 +57,11 @@ impl Value<'_> {
 /// The metadata with which an item is stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Metadata {
-    /// Whether the key has a valid item, neither expired nor flushed, that this one replaces.
+    /// Whether the new item replaces a valid item, one that is neither expired nor flushed.
     pub(crate) is_overwrite: bool,
-    /// Whether this write is the first request since the replaced item was restored from the tier.
-    /// The item was restored for this request, which therefore does not increase its frequency.
+    /// Whether this write is the first request since the replaced item was restored from the tier
+    /// (`lower_tier.rs`). Then the item was restored for this write, so the write does not increase
+    /// the frequency of the item.
     pub(crate) is_restored: bool,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
@@ -80,9 +81,9 @@ pub(crate) enum Deferral {
 /// Why a draft was not linked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NotInserted {
-    /// The draft cannot be used, for one of two reasons. If its segment was opened before a flush,
-    /// the item would count as flushed. Or its layout has no header word for the item's CAS or
-    /// expiry.
+    /// The draft cannot be used, for one of two reasons. If the draft's segment was opened before a
+    /// flush, the item would count as flushed. Or the draft's layout has no header word for the
+    /// item's CAS or expiry.
     Unfit,
     /// Another worker is rewriting an item of the same index shard (`operations/rewrite.rs`).
     Rewriting,
@@ -151,7 +152,8 @@ impl Worker {
             let block_ref = self.block_ref(found.entry().location());
             Some(CurrentItem { found, block_ref })
         });
-        // The allocation of memory for this write may have evicted the present item to the tier.
+        // The allocation of memory for this write may have evicted the present item to the tier. If
+        // `restoring` is set, the write itself restores a copy from the tier.
         let misses_item = present.is_none() && write.depends_on_item() && self.restoring.is_none();
         if misses_item && self.find_in_tier(item.hash, now_s).is_some() {
             return Err(NotInserted::InTier);
@@ -237,8 +239,8 @@ impl Worker {
     ) -> bool {
         if let Some(CurrentItem { found, block_ref }) = present {
             self.counters.count(Counter::Stored);
-            // The overwrite counts as a request, unless it is the one for which the old item was
-            // restored. If the old item had expired or was flushed, the new item starts at
+            // The overwrite counts as a request, unless the old item was restored for this
+            // overwrite. If the old item had expired or was flushed, the new item starts at
             // frequency 0.
             let entry = found.entry();
             let frequency = match (metadata.is_overwrite, metadata.is_restored) {
@@ -375,6 +377,8 @@ impl Worker {
             }
             (Mode::Set, None, Some(_)) => return Err(Published::NotFound),
             (Mode::Set, Some(present), Some(compare)) if compare != present.cas() => {
+                // The client has read another version of the item. With `invalidate`, its value is
+                // stored if that version is older than the present one, but is marked as stale.
                 if !(write.invalidate && compare != 0 && compare < present.cas()) {
                     return Err(Published::Exists);
                 }

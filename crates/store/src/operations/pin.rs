@@ -45,8 +45,8 @@ impl Pin {
         )
     }
 
-    /// Holds the segments of `blocks`. Uses up `credit`, the right to hold a number of segments,
-    /// and returns the unused rest of it.
+    /// Holds the segments of `blocks`. Uses `credit`, the right to hold a number of segments, and
+    /// gives back the part of it that is not needed.
     fn hold(
         store: &Arc<Store>,
         blocks: Box<[Location]>,

@@ -261,6 +261,7 @@ impl Worker {
         let Some(old) = found.map(|entry| self.block_ref(entry.location())) else {
             return Ok(());
         };
+        // The first condition means that the item still has no expiry word.
         let old_fields = old.block.header_fields();
         let is_unchanged = old_fields != fields
             && old_fields.with_expiry_word() == fields
@@ -288,7 +289,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the item of a block for `visit`. `won` says whether this read has claimed it.
+    /// Returns the item of a block, to be passed to the closure of a read. `won` is true if this
+    /// read has claimed the item.
     #[inline]
     pub(crate) fn item<'a>(
         &'a self,
@@ -400,7 +402,7 @@ mod tests {
     /// Another worker may unlink an item after a reader has read its index entry and before the
     /// reader reads its block.
     #[test]
-    fn a_reader_of_an_unlinked_item_gets_its_metadata() {
+    fn a_reader_that_has_found_an_item_gets_its_metadata_even_if_it_is_then_unlinked() {
         let (mut reader, mut writer) = {
             let reader = worker();
             let writer = reader.store.worker();

@@ -87,6 +87,6 @@ pub enum Published {
     Exists,
     /// The write has a CAS to compare, but the key has no item.
     NotFound,
-    /// The value, or the value joined with the present one, is too long; or there is no memory.
+    /// There is no memory, or the new value (for append and prepend, the joined value) is too long.
     NoSpace,
 }

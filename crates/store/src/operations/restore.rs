@@ -19,11 +19,11 @@ impl Worker {
     /// the copy at `address` is not the key's current one any more, or if the key has an item in
     /// memory. The copy stays current.
     ///
-    /// The item is stored in the small part of the log, as new items are (`Part::Small`). If the
-    /// item is requested there, eviction keeps it in memory.
+    /// The item is stored where new items are: in the small part of the log (`Part::Small`), unless
+    /// the eviction policy has none. If the item is requested there, eviction keeps it in memory.
     ///
     /// # Errors
-    /// Those of [`Worker::put`].
+    /// Those of [`Worker::put`], and [`Rejected::NoMemory`] if the index or the memory is full.
     pub fn restore(
         &mut self,
         item: &TierItem<'_>,
