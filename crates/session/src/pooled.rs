@@ -1,18 +1,18 @@
-//! The cache whose items are in a memory pool ([`pool`]), as a [`Service`]. It has no store.
-//! Several servers may serve one pool.
+//! The cache whose items are in a memory pool ([`pool`]), as a [`Service`]. A memory pool is the
+//! memory of another host, and takes the place of a store. Several servers may serve one pool.
 //!
 //! Requests are decoded, and replies encoded, as for the cache with a store. Between decoding and
-//! encoding, the session issues a ticket. A client of the pool performs the operation on its own
-//! thread:
+//! encoding, a client of the pool performs the operation on its own thread. The session waits for
+//! the result with a ticket, which the client's thread completes:
 //!
 //! ```text
 //! prepare ── decode ─▶ Prepared ─▶ plan.rs ── Action, ticket ──▶ pool::ClientThread
 //! answer  ◀─ encode ── reply.rs ◀── complete ── Outcome ───────────┘
 //! ```
 //!
-//! A session keeps the order of its requests. Consecutive reads are in progress at the same time,
-//! and so are the keys of one request. Any other request begins when all requests before it are
-//! complete.
+//! A session replies in the order of its requests. The operations of consecutive reads are in
+//! progress at the same time, and so are the operations for the keys of one request. Any other
+//! request begins when all requests before it are complete.
 
 mod item;
 mod plan;
@@ -35,8 +35,8 @@ use crate::registry::CounterRegistry;
 pub use session::PoolSession;
 use session::Turn;
 
-/// The result of an operation. `None`: the client of the pool refused the operation, so nothing was
-/// done.
+/// The result of an operation on the pool. `None`: the client of the pool refused the operation, so
+/// nothing was done.
 type Completed = Option<Reply>;
 
 /// The cache in a memory pool.
@@ -61,7 +61,7 @@ pub struct PoolService {
 /// The state of one worker of a runtime.
 pub struct PoolWorker {
     clients: Arc<[ClientThread]>,
-    /// The index of this worker's client.
+    /// The index in `clients` of the client that performs this worker's operations.
     client: usize,
     access: Access,
     control: Arc<dyn ServerControl + Send + Sync>,
@@ -105,7 +105,8 @@ impl service::Worker for PoolWorker {
 
     fn begin_burst(&mut self, now_ns: u64) {
         self.now = self.clock.at(now_ns);
-        // The server counts seconds from its start, and the pool counts Unix seconds.
+        // The pool compares the expiry of items with Unix seconds, computed from `unix_start_ns`.
+        // This epoch makes the session's second the same as the pool's.
         let unix_s = self.unix_start_ns.saturating_add(now_ns) / NS_PER_S;
         self.now.epoch_unix_s = unix_s.saturating_sub(u64::from(self.now.elapsed_s));
     }
@@ -152,8 +153,9 @@ impl service::Worker for PoolWorker {
 /// The ticket that an operation on the pool completes with its result.
 struct PoolTicket {
     ticket: Ticket<Completed>,
-    /// The operation is a write. It is performed even if the connection is closed, because a client
-    /// may close the connection after its last request without waiting for the reply.
+    /// Whether the operation is a write. A write is performed even if the connection is closed,
+    /// because a client may close its connection after the last request without waiting for the
+    /// reply.
     is_write: bool,
 }
 

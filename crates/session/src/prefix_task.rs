@@ -1,10 +1,11 @@
 //! `prefix`: lists, counts or deletes the items whose keys begin with a prefix.
 //!
 //! The command walks the whole index ([`ItemWalk`](crate::item_walk::ItemWalk)), because items are
-//! not ordered by key. The operator sets how many entries of the index it may visit in a second
-//! ([`VisitRate`]). When the rate allows no further step, the session waits for a ticket, which the
-//! server completes after a pause ([`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE)). Only one such
-//! walk exists at a time, so the rate is that of the whole server.
+//! not ordered by key. The operator of the server sets how many entries of the index the command
+//! may visit in a second ([`VisitRate`]). When the rate allows no further step, the session waits
+//! for a ticket. The server completes the ticket after a pause
+//! ([`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE)), which gives the session its next turn. Only one
+//! such walk exists at a time, so the rate is that of the whole server.
 
 use protocol::reply;
 use protocol::{PrefixAction, PrefixCommand};
@@ -14,7 +15,7 @@ use crate::dump_fields::fields;
 use crate::now::Now;
 use crate::visit_rate::VisitRate;
 
-/// The command, and what it has found so far.
+/// A `prefix` command in progress, and the number and size of the items that it has found so far.
 #[derive(Debug)]
 pub(crate) struct PrefixTask {
     action: PrefixAction,
@@ -22,7 +23,8 @@ pub(crate) struct PrefixTask {
     /// The number of items found. An item that moves in the index during the walk may be counted
     /// twice.
     items: u64,
-    /// The sum of the lengths of these items, in bytes as memcached counts them.
+    /// The sum of the lengths of these items in bytes, including the overhead of an item that
+    /// memcached would add.
     bytes: u64,
     rate: VisitRate,
 }
@@ -49,6 +51,8 @@ impl PrefixTask {
         self.rate.pause();
     }
 
+    /// Counts the item if its key begins with the prefix. Then lists it in `bytes`, or says that
+    /// the walk deletes it.
     pub(crate) fn visit(
         &mut self,
         key: &[u8],
@@ -75,8 +79,8 @@ impl PrefixTask {
         bytes.extend_from_slice(reply::END);
     }
 
-    /// Writes the end of the reply of a walk that may have missed items. The counts are written
-    /// too: a deletion has deleted the items that it counted.
+    /// Writes the end of the reply if the walk may have missed items. The counts are written
+    /// nevertheless, because a deletion has deleted the items that it counted.
     pub(crate) fn end_incomplete(&self, bytes: &mut Vec<u8>) {
         self.write_counts(bytes);
         bytes.extend_from_slice(reply::DUMP_INCOMPLETE);

@@ -1,5 +1,5 @@
-//! An item of the pool as an encoder needs it, and conversions between the pool's and the server's
-//! times of expiry.
+//! The view of an item of the pool that an encoder uses, and conversions between the pool's and the
+//! server's times of expiry.
 
 use pool::Item;
 use service::NoPin;
@@ -8,7 +8,8 @@ use store::Expiry;
 use crate::encode::{EncodedItem, ItemHistory};
 use crate::now::Now;
 
-/// An item that a client of the pool has read, so that its value is in the session's memory.
+/// An item that a client of the pool has read. Its value has been copied from the pool to this
+/// process.
 pub(super) struct PooledItem<'a> {
     pub(super) item: &'a Item,
     pub(super) now: Now,
@@ -17,6 +18,7 @@ pub(super) struct PooledItem<'a> {
 impl EncodedItem for PooledItem<'_> {
     type Pin = NoPin;
 
+    // Every value is copied into the output: the pool's items cannot be pinned.
     const COPY_MAX: usize = usize::MAX;
 
     fn flags(&self) -> u32 {
@@ -43,7 +45,8 @@ impl EncodedItem for PooledItem<'_> {
         None
     }
 
-    /// A pool records no reads, so requests that show earlier reads are rejected (`plan.rs`).
+    /// A pool records no reads. So requests for data about earlier reads are rejected (`plan.rs`),
+    /// and no reply shows this history.
     fn history(&self) -> ItemHistory {
         ItemHistory {
             last_access_s: self.now.elapsed_s,

@@ -33,13 +33,13 @@ mod refused {
         b"CLIENT_ERROR arithmetic in a memory pool changes no time to live (flag T)\r\n";
 }
 
-/// The way to answer a request.
+/// How a session answers a request.
 pub(super) enum Plan<'i> {
     /// Perform an operation on the key.
     Submit(Submission),
     /// Read several keys.
     ReadMany,
-    /// Reply. The pool has nothing to do.
+    /// Reply without an operation on the pool.
     Reply(Outcome),
     /// Execute a command to the server.
     Server(ServerCommand<'i>),
@@ -49,10 +49,11 @@ pub(super) enum Plan<'i> {
     Close(Outcome),
 }
 
-/// An operation on the pool, and the command that it is for.
+/// An operation on the pool, and the command that it executes.
 pub(super) struct Submission {
     pub(super) action: Action,
     pub(super) command: Command,
+    /// How to create the item if the key has none (memcached's vivify). `None`: do not create it.
     pub(super) vivify: Option<Box<Vivify>>,
 }
 
@@ -70,17 +71,17 @@ impl Submission {
     }
 }
 
-/// The bytes between the command line of a request and the next command.
+/// The bytes between the command line of a request and the next command: a value and its line end.
 #[derive(Clone, Copy)]
 pub(super) struct Data<'i> {
     /// The part of these bytes that is in the input.
     pub(super) bytes: &'i [u8],
-    /// The number of all these bytes, of which some may arrive later.
+    /// The total number of these bytes. Some of them may not have arrived yet.
     pub(super) len: u64,
 }
 
-/// Returns the plan of a request. If a value of its length can be stored, all bytes of `data` have
-/// arrived.
+/// Returns the plan of a request. If the request has a value, and a pool can store a value of that
+/// length, then all bytes of `data` must have arrived.
 pub(super) fn plan<'i>(
     operation: &Operation<'i>,
     encoder: &Encoder<'_>,
@@ -124,7 +125,8 @@ pub(super) fn plan<'i>(
 /// The operation for a request, or the reply to a request that the pool cannot execute.
 type SubmissionResult = Result<Submission, &'static [u8]>;
 
-/// Returns the value of a storage command, or the plan of a command whose value cannot be stored.
+/// Returns the value of a storage command. If the value cannot be stored, returns the plan of the
+/// command.
 fn value<'d, 'i>(
     key: &[u8],
     options: &StoreOptions,
@@ -211,8 +213,8 @@ fn store(options: &StoreOptions, value: &[u8], now: Now) -> SubmissionResult {
 fn delete(compare: Option<u64>) -> Submission {
     let change = match compare {
         None => Change::Remove,
-        // The pool compares the CAS only when it stores an item. So the deletion stores an item
-        // that has already expired.
+        // The pool compares the CAS (its name there is `unique`) only when it stores an item. So
+        // the deletion stores an item that expired in second 1, which is always past.
         Some(unique) => Change::CompareSwap {
             unique,
             item: NewItem {
@@ -224,7 +226,7 @@ fn delete(compare: Option<u64>) -> Submission {
     Submission::change(change, Command::Delete)
 }
 
-/// `md` with `x`: the item remains, without its value.
+/// Returns the operation of `md` with the flag `x`: the item remains, but its value becomes empty.
 fn mark(options: &MarkOptions, now: Now) -> SubmissionResult {
     if options.invalidate {
         return Err(refused::STATES);
@@ -245,7 +247,7 @@ fn mark(options: &MarkOptions, now: Now) -> SubmissionResult {
 }
 
 fn arith(options: &ArithOptions, now: Now) -> SubmissionResult {
-    // As in memcached, arithmetic with the CAS 0 accepts any CAS of the item.
+    // As in memcached, if an arithmetic command contains the CAS 0, the item may have any CAS.
     if options.cas.compare().is_some_and(|compare| compare != 0) {
         return Err(refused::COMPARES);
     }
@@ -292,6 +294,6 @@ pub(super) const fn failure(error: pool::OperationError) -> &'static [u8] {
     }
 }
 
-/// The reply to an operation that was not begun.
+/// The reply if an operation was not accepted.
 pub(super) const TOO_MANY: &[u8] =
     b"SERVER_ERROR too many operations on the memory pool are in progress; nothing was stored\r\n";

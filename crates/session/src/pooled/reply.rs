@@ -1,4 +1,4 @@
-//! A reply that waits for an operation on the pool, and how it is written.
+//! A reply that waits for the result of an operation on the pool, and its encoding.
 
 use pool::{Action, Change, Item, NewItem, OperationError, Outcome as PoolOutcome, Refusal};
 use service::{Abandoned, NoPin, Output};
@@ -16,18 +16,19 @@ use crate::outcome::{ArithOutcome, DeleteOutcome, FoundItem, Outcome, StoreOutco
 use crate::prefixes::Access;
 use crate::protocols::{OwnedEncoder, WithEncoder};
 
-/// The command that an operation is for.
+/// The command that an operation on the pool executes.
 pub(super) enum Command {
     Read(ReadOptions),
     /// The read of one key of a request with several keys.
     ReadOne {
         touch: Option<i32>,
     },
-    /// The end of a read of several keys. No operation belongs to it.
+    /// The end of a read of several keys: its reply is the line after the items. It has no
+    /// operation on the pool.
     EndOfKeys,
     Store(StoreOptions),
-    /// The value was too long to be stored. The operation deletes the item that the value was to
-    /// replace.
+    /// A storage command whose value was too long to be stored. The operation deletes the item that
+    /// the command should have replaced.
     StoreTooLong,
     Delete,
     Arith(ArithOptions),
@@ -35,7 +36,7 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Whether the operation only reads.
+    /// Whether the command only reads. A read that sets the time to live does not.
     pub(super) fn is_read(&self) -> bool {
         match self {
             Self::Read(options) => options.touch.is_none(),
@@ -53,6 +54,7 @@ pub(super) struct Vivify {
     item: NewItem,
     /// Whether the last operation was the creation. If false, it was the change.
     is_creating: bool,
+    /// The number of operations after the first.
     tries: u32,
 }
 
@@ -86,12 +88,13 @@ impl Vivify {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Failure {
     Operation(OperationError),
-    /// The operation was not begun: no ticket was free, or the client of the pool refused the
-    /// operation.
+    /// The operation was not begun: the worker has no client of the pool, no ticket was free, or
+    /// the client refused the operation.
     NotAccepted,
 }
 
 impl Failure {
+    /// The outcome of a command whose operation has failed.
     fn outcome(self, command: &Command) -> Outcome {
         match (self, command) {
             (Self::Operation(OperationError::Full), Command::Store(_)) => {
@@ -121,7 +124,7 @@ pub(super) struct Reply {
     pub(super) progress: Progress,
 }
 
-/// The parts of a turn that are needed to write a reply.
+/// The parts of a turn (one call of the session) that writing a reply uses.
 pub(super) struct Writing<'a> {
     pub(super) now: Now,
     pub(super) counters: &'a Counters,
@@ -132,7 +135,8 @@ pub(super) struct Writing<'a> {
 }
 
 impl Reply {
-    /// Takes the result of the operation. Returns the length of the value that the reply holds now.
+    /// Stores the result of the operation. Returns the length of the value that the reply now
+    /// holds, in bytes.
     pub(super) fn complete(&mut self, result: Result<Completed, Abandoned>) -> usize {
         let result = match result {
             Ok(Some(reply)) => reply.map_err(Failure::Operation),
@@ -147,7 +151,7 @@ impl Reply {
         self.held_len()
     }
 
-    /// Length in bytes of the value that waits to be written.
+    /// Length in bytes of the value that the reply holds until it is written. 0 if it holds none.
     pub(super) fn held_len(&self) -> usize {
         match &self.progress {
             Progress::Done(Ok(PoolOutcome::Found(item) | PoolOutcome::Stored(item))) => {
@@ -176,7 +180,7 @@ impl Reply {
         }
     }
 
-    /// Writes the reply, and counts the request. The operation is complete.
+    /// Writes the reply, and counts the request. Called when the operation is complete.
     pub(super) fn write(self, writing: Writing<'_>) {
         let Self {
             encoder,
@@ -204,7 +208,7 @@ fn extends(options: &StoreOptions) -> bool {
     matches!(options.mode, Mode::Append | Mode::Prepend)
 }
 
-/// The arguments of [`Reply::write`], for the code that is compiled for each encoder.
+/// The arguments of [`Reply::write`]. `run` is compiled separately for each encoder.
 struct Write<'r, 'a> {
     key: &'r [u8],
     command: &'r Command,
@@ -218,6 +222,7 @@ impl WithEncoder for Write<'_, '_> {
     type Result = ();
 
     fn run(mut self, encoder: &impl Encode) {
+        // Takes the result out of `self`. `Missing` is only a placeholder.
         let outcome = match std::mem::replace(&mut self.result, Ok(PoolOutcome::Missing)) {
             Ok(done) => self.outcome(encoder, &done),
             Err(failure) if matches!(self.command, Command::ReadOne { .. }) => {
@@ -239,8 +244,8 @@ impl WithEncoder for Write<'_, '_> {
 }
 
 impl Write<'_, '_> {
-    /// Writes the item that was read, if any, and counts the request. Returns the outcome that is
-    /// to be written.
+    /// Writes the item that was read, if any, and counts the request. Returns the outcome that the
+    /// caller writes: `None` for one key of several, because only `EndOfKeys` has an outcome.
     fn outcome(&mut self, encoder: &impl Encode, done: &PoolOutcome) -> Option<Outcome> {
         let counters = self.writing.counters;
         match self.command {
@@ -282,7 +287,7 @@ impl Write<'_, '_> {
         }
     }
 
-    /// Writes an item. Returns whether there is one.
+    /// Writes the item, if the read has found one. Returns whether it has.
     fn read(&mut self, encoder: &impl Encode, options: &ReadOptions, done: &PoolOutcome) -> bool {
         let item = match done {
             // A read that sets the time to live is a change, and its result is `Stored`.
@@ -309,7 +314,7 @@ impl Write<'_, '_> {
     }
 
     /// Counts a read as the cache with a store does. A read that sets the time to live counts as a
-    /// touch, unless it has rare options (as each read of the meta protocol) and misses.
+    /// touch. The exception is a miss of the meta protocol, whose reads always have rare options.
     fn count_read(&self, options: &ReadOptions, is_hit: bool) {
         let is_touch = options.touch.is_some() && (is_hit || options.rare.is_none());
         self.count_prefix(Access::of_read(is_hit));
@@ -404,8 +409,8 @@ impl Write<'_, '_> {
     }
 }
 
-/// Length of the complete value in bytes. The pool leaves the content out of the result of a plain
-/// set.
+/// Length in bytes of the item's complete value after a storage command. For a set, the pool leaves
+/// the content out of the result, so the length is that of the command's value.
 fn stored_len(options: &StoreOptions, item: &Item) -> u32 {
     if extends(options) {
         item.content.value.len() as u32

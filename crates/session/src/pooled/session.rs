@@ -1,5 +1,6 @@
-//! The state of one connection whose items are in a memory pool: replies in the order of requests.
-//! Some replies wait for operations on the pool.
+//! The session of one connection to a server that keeps its items in a memory pool. Its main part
+//! is a queue of replies in the order of the requests. Some replies wait for operations on the
+//! pool.
 
 use std::collections::VecDeque;
 
@@ -36,18 +37,19 @@ pub struct PoolSession {
     protocol: Option<Protocol>,
     /// Whether the client has to log in. Used only when the first byte selects the protocol.
     needs_login: bool,
-    /// The value of the next command has not arrived completely. The command stays in the input
-    /// until then, because a client of the pool stores only complete values.
+    /// Whether the value of the next command has not arrived completely. The command stays in the
+    /// input until the value is complete, because a client of the pool stores only complete values.
     awaits_value: bool,
     /// The replies that are not written yet, in the order of their requests.
     replies: VecDeque<Reply>,
-    /// The number of the first reply in `replies`, and of its ticket. Each further reply has the
-    /// next number.
+    /// The number of the first reply in `replies`. Each further reply has the next number. The
+    /// ticket for which a reply waits has the reply's number.
     first_number: u32,
-    /// The number of bytes of the values in `replies`.
+    /// The total length in bytes of the values that `replies` hold.
     held_len: usize,
-    /// The length in bytes that is assumed for each value that is being read: the greatest length
-    /// read before, reduced by an eighth at each shorter result.
+    /// The length in bytes that is assumed for each value that is being read. A longer result
+    /// raises it to its own length. A shorter result reduces it by an eighth, but not below the
+    /// length of that result.
     likely_len: usize,
     /// Why a key of the present request with several keys could not be read. `None`: all keys so
     /// far could be read.
@@ -62,7 +64,7 @@ enum State {
     Command,
     /// The remaining keys of a request with several keys: those whose reads have not begun.
     Keys(RemainingKeys),
-    /// The data block of a rejected command.
+    /// The rest of a value that is skipped, because its command was rejected.
     Swallow {
         /// The number of bytes that are still to be skipped.
         missing: u64,
@@ -104,8 +106,9 @@ impl PoolSession {
         }
     }
 
-    /// Decodes at most `max` requests at the front of `input` and appends them to `prepared`. The
-    /// value of each request is complete, unless the value is to be skipped.
+    /// Decodes at most `max` requests at the front of `input` and appends them to `prepared`.
+    /// Returns their number. The value of each of these requests has arrived completely, unless the
+    /// session will skip it.
     pub(super) fn prepare<'i>(
         &mut self,
         input: &'i [u8],
@@ -139,7 +142,7 @@ impl PoolSession {
             if data_len <= (input.len() - at) as u64 {
                 at += data_len as usize;
             } else {
-                self.awaits_value = is_stored(request);
+                self.awaits_value = has_storable_value(request);
                 if self.awaits_value {
                     prepared.pop();
                 }
@@ -149,7 +152,8 @@ impl PoolSession {
         prepared.len() - first
     }
 
-    /// Returns the offset in `input` of the next command line, if it is there.
+    /// Returns the offset of the next command in `input`. `None`: the next command has not begun to
+    /// arrive, or no command is next.
     fn next_command_at(&self, input: &[u8]) -> Option<usize> {
         match &self.state {
             State::Command => Some(0),
@@ -160,7 +164,7 @@ impl PoolSession {
         }
     }
 
-    /// Takes the result of an operation.
+    /// Stores the result of an operation in the reply with the number `number`.
     pub(super) fn complete(&mut self, number: u32, result: Result<Completed, Abandoned>) {
         let index = number.wrapping_sub(self.first_number) as usize;
         if let Some(reply) = self.replies.get_mut(index) {
@@ -188,6 +192,8 @@ impl PoolSession {
         let mut consumed = 0;
         let stopped = self.run(requests, input, &mut consumed, turn);
         let next = stopped.unwrap_or_else(|| {
+            // Whether the input may contain another complete command, which `prepare` did not
+            // decode.
             let has_undecoded = consumed < input.len() && self.scanned == 0 && !self.awaits_value;
             if has_undecoded {
                 Next::Yield
@@ -228,8 +234,8 @@ impl PoolSession {
         self.is_ready().then_some(Next::OutputSpace)
     }
 
-    /// Continues with the front of the input, if keys or bytes to skip are there instead of a
-    /// command.
+    /// If the front of the input is not a command: begins the reads of the keys there, or skips the
+    /// rest of a value. Returns what the session needs before it can begin the next command.
     fn resume(&mut self, input: &[u8], consumed: &mut usize, turn: &mut Turn<'_>) -> Option<Next> {
         match &mut self.state {
             State::Command => None,
@@ -249,7 +255,8 @@ impl PoolSession {
         }
     }
 
-    /// Begins the reads of as many of the remaining keys as possible.
+    /// Begins the reads of as many of the remaining keys as possible. Returns what the session
+    /// needs before it can begin the next one. `None`: the reads of all keys have begun.
     fn begin_keys(
         &mut self,
         input: &[u8],
@@ -290,6 +297,7 @@ impl PoolSession {
             self.state = State::Keys(remaining);
             return next;
         }
+        // This reply writes the line after the items, when all keys before it have been written.
         *consumed += rest_len + usize::from(remaining.line_end_len);
         self.replies.push_back(Reply {
             encoder: remaining.encoder,
@@ -330,8 +338,8 @@ impl PoolSession {
         let planned = plan(&request.operation, &request.encoder, key, data, turn.now);
         let has_operation = matches!(planned, Plan::Submit(_) | Plan::ReadMany);
         if !has_operation && !self.replies.is_empty() {
-            // The pool cannot execute this read. Its reply has to follow the replies to the reads
-            // before it.
+            // The pool cannot execute this read, so its reply is an error. The replies to the reads
+            // before it have to be written first.
             return Err(self.needs());
         }
         let write = |outcome: Outcome, bytes: &mut Vec<u8>| {
@@ -375,6 +383,7 @@ impl PoolSession {
     }
 
     /// Enters the state in which the keys of a read of several keys are at the front of the input.
+    /// Returns the number of bytes of the command line before the first key.
     fn enter_keys(&mut self, request: &Prepared<'_>, line: &[u8]) -> usize {
         let Operation::ReadMany { keys, touch } = request.operation else {
             return line.len();
@@ -391,7 +400,7 @@ impl PoolSession {
     }
 
     /// Checks whether a read may begin while other requests are in progress. The error is what the
-    /// session needs first.
+    /// session needs before the read may begin.
     fn may_begin_read(&self, turn: &Turn<'_>) -> Result<(), Next> {
         let front = self.replies.front();
         if front.is_some_and(|reply| !reply.command.is_read()) {
@@ -400,8 +409,9 @@ impl PoolSession {
         self.may_begin_key(turn)
     }
 
-    /// As [`Self::may_begin_read`], but only for one key of a request with several keys, when all
-    /// operations in progress are reads or belong to the same request.
+    /// Checks whether a further operation may begin, and whether the output has space. All
+    /// operations in progress must be reads, or must belong to the same request with several keys.
+    /// The error is what the session needs first.
     fn may_begin_key(&self, turn: &Turn<'_>) -> Result<(), Next> {
         let is_at_bound =
             self.replies.len() >= POOL_READS_MAX || self.expected_len() >= OUTPUT_SOFT_MAX;
@@ -414,7 +424,8 @@ impl PoolSession {
         Ok(())
     }
 
-    /// Begins an operation, and appends its reply to `replies`.
+    /// Begins an operation, and appends a reply that waits for it to `replies`. The error is what
+    /// the session needs before it can begin the operation.
     fn submit(
         &mut self,
         key: Box<[u8]>,
@@ -454,8 +465,8 @@ impl PoolSession {
             };
             self.held_len -= reply.held_len();
             if let Some(action) = reply.next_action() {
-                // Only writes have a second operation. While a write is in progress, this session
-                // has no other operation in progress.
+                // Only storage commands and arithmetic have a second operation. They begin when no
+                // other operation of this session is in progress, so no other reply waits for one.
                 let number = self.first_number;
                 reply.progress = match issue(number, &reply.key, action, true, turn) {
                     true => ReplyProgress::Waiting,
@@ -490,7 +501,8 @@ impl PoolSession {
     }
 }
 
-/// Counts a request whose outcome is known without the pool, as the cache with a store does.
+/// Counts a request whose outcome is known without the pool, in the same way as the cache with a
+/// store.
 fn count_known(outcome: &Outcome, counters: &Counters) {
     match outcome {
         Outcome::Store(StoreOutcome::TooLarge) => counters.count(Counter::StoreTooLarge),
@@ -513,7 +525,7 @@ fn issue(number: u32, key: &[u8], action: Action, is_write: bool, turn: &mut Tur
     true
 }
 
-/// Whether the operation only reads.
+/// Whether the operation only reads. A read that sets the time to live does not.
 fn is_read(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Read(options) => options.touch.is_none(),
@@ -523,7 +535,7 @@ fn is_read(operation: &Operation<'_>) -> bool {
 }
 
 /// Whether the request has a value that is short enough for a pool.
-fn is_stored(request: &Prepared<'_>) -> bool {
+fn has_storable_value(request: &Prepared<'_>) -> bool {
     let Operation::Store(options) = &request.operation else {
         return false;
     };
@@ -543,8 +555,8 @@ fn data_len(request: &Prepared<'_>) -> u64 {
     }
 }
 
-/// The arguments for writing an outcome that is known without the pool, for the code that is
-/// compiled for each encoder.
+/// The arguments for writing an outcome that is known without the pool. `run` is compiled
+/// separately for each encoder.
 struct WriteOutcome<'r> {
     key: &'r [u8],
     outcome: Outcome,
@@ -559,7 +571,8 @@ impl WithEncoder for WriteOutcome<'_> {
     }
 }
 
-/// The arguments for a command to the server, for the code that is compiled for each encoder.
+/// The arguments for executing a command to the server. `run` is compiled separately for each
+/// encoder.
 struct ExecuteServer<'r, 'a, 'i> {
     command: ServerCommand<'i>,
     turn: &'r mut Turn<'a>,

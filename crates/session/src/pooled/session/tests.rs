@@ -6,7 +6,7 @@ use crate::protocols::Encoder;
 use crate::text::TextEncoder;
 
 #[test]
-fn values_that_wait_to_be_written_are_counted() {
+fn result_bytes_are_the_values_that_wait_to_be_written() {
     let mut session = PoolSession::default();
     session.replies.extend((0..2).map(|_| reading()));
     assert_eq!(session.result_bytes(), 0);
@@ -31,6 +31,7 @@ fn values_being_read_are_assumed_to_be_as_long_as_earlier_ones() {
     assert_eq!(session.expected_len(), 1000 + 15 * 10);
 }
 
+/// A reply that waits for the read of a key.
 fn reading() -> Reply {
     Reply {
         encoder: Encoder::Text(TextEncoder::default()).to_owned(),
@@ -41,6 +42,7 @@ fn reading() -> Reply {
     }
 }
 
+/// The result of a read that has found a value of `len` bytes.
 fn found(len: usize) -> Result<Completed, Abandoned> {
     let content = pool::NewItem {
         value: vec![0; len],
