@@ -2,8 +2,9 @@
 //!
 //! The prefix of a key ends before the first delimiter (`-D`, a colon by default). A key without a
 //! delimiter is not counted. Each worker has its own table with its own lock. Besides the worker,
-//! only commands about statistics take this lock. Counting is off by default, and then costs each
-//! request the test of one flag. The log lines of `watch` use the same flag.
+//! only commands about statistics take this lock. Counting is off by default. It then costs a
+//! request only one branch: a request tests whether it has to be counted by prefix or logged for
+//! `watch`, with one flag for both.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,12 +21,12 @@ pub(crate) enum Access {
     Miss,
     /// A storage command, whether it stored or not.
     Set,
-    /// A delete, whether it found the key or not.
+    /// A delete, whether the key had an item or not.
     Delete,
 }
 
 impl Access {
-    /// The access by a read that hit or missed.
+    /// The kind of a read that hit or missed.
     pub(crate) fn of_read(is_hit: bool) -> Self {
         if is_hit { Self::Hit } else { Self::Miss }
     }
@@ -103,7 +104,8 @@ impl PrefixCounts {
     /// Removes all prefixes.
     pub(crate) fn clear(&self) {
         // Unlike `HashMap::clear`, this also frees the memory of the table. Freeing a large table
-        // takes long, so it happens after this statement, which releases the lock.
+        // takes long, so `drop` does it when the lock has been released, at the end of this
+        // statement.
         let old = std::mem::take(&mut *self.table());
         drop(old);
     }
@@ -141,6 +143,7 @@ mod tests {
             sets: 0,
             deletes: 1,
         };
+        // The prefix of `:4` is empty.
         let empty = PrefixCount {
             sets: 1,
             ..PrefixCount::default()

@@ -1,5 +1,5 @@
-//! The first half of a turn, which prepares requests: decodes them, hashes their keys, and
-//! prefetches the memory that their execution will visit.
+//! The first half of a turn (one pass in which a session answers its input). It prepares requests:
+//! decodes them, hashes their keys, and prefetches the memory that their execution will visit.
 
 use store::{KeyHash, Worker};
 
@@ -15,9 +15,11 @@ use crate::text::TextEncoder;
 pub struct Prepared<'a> {
     pub(crate) operation: Operation<'a>,
     pub(crate) encoder: Encoder<'a>,
-    /// Hash of the key, or of the first of several keys. Zero if there is no key.
+    /// Hash of the key, or of the first of several keys. Zero if there is no key, or if it has not
+    /// been hashed yet.
     pub(crate) hash: KeyHash,
-    // These are the fields of `Key`. A field of type `Key` would make the struct larger by padding.
+    // These two are the fields of `Key`. A field of type `Key` would make the struct larger by
+    // padding.
     key_bytes: &'a [u8],
     key_base64: bool,
     /// Length of the command line in bytes, without the value that follows it.
@@ -54,7 +56,8 @@ impl<'a> Prepared<'a> {
             hash: KeyHash::default(),
             key_bytes: key.bytes,
             key_base64: key.base64,
-            // The protocol limits a command line to about a million bytes.
+            // The conversion cannot truncate: the protocol limits a command line to about a million
+            // bytes.
             len: len as u32,
         }
     }
@@ -93,9 +96,10 @@ pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     (hash != KeyHash::default()).then_some(hash)
 }
 
-/// Prefetches the items of prepared requests. This reads their index buckets, which
-/// [`Session::prepare`] has prefetched. The caller first prepares all requests of the burst, so
-/// that the buckets have time to arrive in the processor's cache.
+/// Prefetches the items of prepared requests. To find an item, this function reads its index
+/// bucket, which [`Session::prepare`] has prefetched. So the caller first prepares all requests of
+/// the burst (all connections that it answers together), and the buckets have time to arrive in the
+/// processor's cache.
 pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
     for request in prepared {
         if request.hash != KeyHash::default() {
@@ -108,7 +112,7 @@ impl Session {
     /// Decodes at most `max` requests at the front of `input`, appends them to `prepared`, and
     /// prefetches their index buckets. The command line of each request is complete; the value of
     /// the last request may be incomplete. Returns the number of appended requests. The caller must
-    /// pass exactly these, with the same input, to [`Session::answer`].
+    /// pass exactly these requests, with the same input, to [`Session::answer`].
     pub fn prepare<'a>(
         &mut self,
         input: &'a [u8],
@@ -122,7 +126,7 @@ impl Session {
         let needs_login = self.needs_login;
         let detect = || Protocol::detect(first_byte).of_new_client(needs_login);
         match *self.protocol.get_or_insert_with(detect) {
-            // The usual protocol has a loop of its own, which contains the decoder.
+            // The compiler generates a loop for the usual protocol alone, with its decoder inlined.
             Protocol::Lines => self.prepare_with(lines::decode, input, at, max, worker, prepared),
             other => {
                 let decode = |input: &'a [u8], scanned, request: &mut Prepared<'a>| {
@@ -133,7 +137,8 @@ impl Session {
         }
     }
 
-    /// As [`prepare`](Self::prepare), of the requests from offset `at` on.
+    /// Does the work of [`prepare`](Self::prepare) with the decoder `decode`. The first request is
+    /// at offset `at`.
     #[inline]
     fn prepare_with<'a>(
         &mut self,
@@ -153,7 +158,7 @@ impl Session {
             let decoded = decode(&input[at..], self.scanned as usize, request);
             if let Decoded::Incomplete { scanned } = decoded {
                 prepared.pop();
-                // The protocol limits a command line to about a million bytes.
+                // The conversion cannot truncate: see `Prepared::new`.
                 self.scanned = scanned as u32;
                 break;
             }
@@ -172,9 +177,8 @@ impl Session {
         prepared.len() - first
     }
 
-    /// Returns the offset in `input` of the next command line. Returns `None` if that offset is not
-    /// in the input yet, if the input begins with unanswered keys of a read of several keys, or if
-    /// the connection closes.
+    /// Returns the offset of the next command line in `input`. Returns `None` if that offset is
+    /// beyond the input so far, if an earlier request is unfinished, or if the connection closes.
     fn next_command_at(&self, input: &[u8]) -> Option<usize> {
         match &self.state {
             State::Command => Some(0),
@@ -182,8 +186,9 @@ impl Session {
                 .ok()
                 .filter(|&missing| missing < input.len()),
             State::Upload(upload) => Some(upload.missing()).filter(|&len| len < input.len()),
-            // The unanswered keys may take the complete turn, so requests after them are prepared
-            // in a later turn. The same holds for requests after a list.
+            // The unanswered keys of a read of several keys may take the complete turn. So the
+            // requests after them are prepared in a later turn. The same holds for requests after a
+            // list.
             State::Keys(_)
             | State::Walk(_)
             | State::Sizes(_)

@@ -1,9 +1,9 @@
-//! The list of the protocols that a session understands. No other file names them all.
+//! The list of the protocols that a session understands. No other file names all of them.
 //!
 //! Each protocol has a folder with the same files. `decode.rs` decodes the request at the front of
-//! the input, and `encode.rs` writes the replies. The module's root file defines the encoder type,
-//! and, if that borrows the input, an owned form of it. To add a protocol, add such a folder, and
-//! add here:
+//! the input, and `encode.rs` writes the replies. The module's root file defines the type of the
+//! encoder. If this type borrows the input, the file also defines an owned form of it. To add a
+//! protocol, add such a folder, and add here:
 //!
 //! - a variant of [`Protocol`] and its first byte, if the protocol has a grammar of its own;
 //! - a variant of [`Encoder`] and of [`OwnedEncoder`], with a line in each of their methods.
@@ -20,7 +20,7 @@ use crate::text::TextEncoder;
 #[cfg(test)]
 use crate::toy;
 
-/// The grammar of the requests on a connection. Only a login changes it.
+/// The grammar of the requests on a connection. It stays the same, except that a login changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// Command lines of the text and the meta protocol, which one connection may mix.
@@ -29,7 +29,8 @@ pub(crate) enum Protocol {
     Binary,
     /// The command lines of a client that has not logged in.
     LinesLogin,
-    /// Frames of the binary protocol, and messages of SASL, by which the client logs in.
+    /// Frames of the binary protocol. Some of them are messages of SASL, with which the client logs
+    /// in.
     Sasl(SaslState),
     #[cfg(test)]
     Toy,
@@ -41,18 +42,19 @@ pub enum AllowedProtocols {
     /// All protocols. The first byte of a connection selects one.
     #[default]
     Auto,
-    /// The text and the meta protocol alone.
+    /// Only the text and the meta protocol.
     Text,
-    /// The binary protocol alone. A connection that begins with another byte is closed.
+    /// Only the binary protocol. A connection whose first byte does not begin a binary request is
+    /// closed.
     Binary,
 }
 
-/// What a new connection may do.
+/// The protocols of a new connection, and whether it begins with a login.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Access {
-    /// The protocols that its client may use.
+    /// The protocols that the client may use.
     pub protocols: AllowedProtocols,
-    /// Whether its client has to log in before it can use other commands (`-Y`, `-S`).
+    /// Whether the client has to log in before it can use other commands (`-Y`, `-S`).
     pub needs_login: bool,
 }
 
@@ -93,8 +95,8 @@ impl Protocol {
         found.map_or(Self::Lines, |&(_, protocol)| protocol)
     }
 
-    /// The protocol with which a connection begins: this protocol, or the one for its logins if the
-    /// client has to log in.
+    /// The protocol with which a connection begins: this protocol, or its variant with logins if
+    /// the client has to log in.
     pub(crate) fn of_new_client(self, needs_login: bool) -> Self {
         match self {
             Self::Binary if needs_login => Self::Sasl(SaslState::default()),
@@ -150,7 +152,7 @@ pub(crate) enum Decoded {
     },
     /// A command after which the connection closes.
     LastCommand,
-    /// A login. The grammar of what follows it depends on its outcome.
+    /// A login. The grammar of the input after it depends on the outcome of the login.
     Login,
 }
 
@@ -175,9 +177,9 @@ pub(crate) enum OwnedEncoder {
     Toy(toy::ToyEncoder),
 }
 
-/// A step of execution that is compiled for each encoder type. It would be a closure, but a Rust
-/// closure cannot be generic. A step is therefore a struct, whose fields stand for the captured
-/// variables, and `run` is the body of the closure.
+/// A step of execution that is compiled separately for each encoder type. It would be a closure,
+/// but a Rust closure cannot be generic. A step is therefore a struct, whose fields stand for the
+/// captured variables, and `run` is the body of the closure.
 pub(crate) trait WithEncoder {
     type Result;
 
@@ -198,7 +200,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Whether the request has a meta flag for which `is_it` is true.
+    /// Whether the request has a meta flag for whose letter `is_it` is true.
     pub(crate) fn has_meta_flag(&self, is_it: impl Fn(u8) -> bool) -> bool {
         match self {
             Self::Meta(meta) => meta.has_flag(is_it),
@@ -206,7 +208,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// The bytes that follow the value in a request of the protocol.
+    /// The bytes that follow a value in a request of this encoder's protocol.
     pub(crate) fn value_end(&self) -> &'static [u8] {
         match self {
             Self::Text(_) => TextEncoder::VALUE_END,

@@ -1,4 +1,4 @@
-//! The registry of all workers' counters. It adds them up for `stats`.
+//! The registry of all workers' counters. It computes the sums that `stats` shows.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,8 @@ use crate::latency::LatencySnapshot;
 use crate::prefixes::PrefixSums;
 use crate::watching::Watchers;
 
-/// The counters of all workers of a cache, for the statistics of the whole process.
+/// The counters of all workers of a cache, for the statistics of the whole process. It also holds
+/// the list of the open connections, and the watchers (clients that receive log lines).
 #[derive(Debug, Default)]
 pub struct CounterRegistry {
     /// Whether counting by key prefix is on (high byte), and the delimiter (low byte).
@@ -27,6 +28,7 @@ impl CounterRegistry {
         let mut workers = self.workers();
         let (is_on, delimiter) = self.prefix_counting();
         new.set_prefix_counting(is_on, delimiter);
+        // Tells the worker which log lines the present watchers receive.
         watchers.set_up(&new);
         workers.push(Arc::clone(&new));
         new
@@ -39,15 +41,16 @@ impl CounterRegistry {
         self.workers().iter().fold(CounterSnapshot::default(), sum)
     }
 
-    /// The sum of all workers' counters of size classes.
+    /// The counters of each size class, summed over all workers.
     #[must_use]
     pub fn class_counts(&self) -> ClassCounts {
         let sum = |sum: ClassCounts, counters: &Arc<Counters>| sum.plus(&counters.class_snapshot());
         self.workers().iter().fold(ClassCounts::default(), sum)
     }
 
-    /// The sum of all workers' latency histograms: how long requests are in the server. They are
-    /// empty unless the service [records latency](crate::CacheService::latency).
+    /// The latency histograms, summed over all workers: how long requests are in the server. The
+    /// histograms are empty unless the service
+    /// [records latency](crate::CacheService::latency).
     #[must_use]
     pub fn latencies(&self) -> LatencySnapshot {
         let sum =
@@ -102,13 +105,13 @@ impl CounterRegistry {
         &self.connections
     }
 
-    /// The watchers of log lines. A thread that takes this lock and that of `workers` takes this
-    /// one first.
+    /// Locks the watchers. A thread that needs both this lock and the lock of `workers` must take
+    /// this lock first.
     pub(crate) fn watchers(&self) -> MutexGuard<'_, Watchers> {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The counters of all workers.
+    /// Locks the counters of all workers.
     pub(crate) fn workers(&self) -> MutexGuard<'_, Vec<Arc<Counters>>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }

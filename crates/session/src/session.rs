@@ -1,5 +1,6 @@
-//! The state of one client connection, and the second half of a turn: `answer`, which executes
-//! prepared requests. The first half, `prepare`, is in `prepare.rs`.
+//! The state of one client connection, and the second half of a turn (one pass in which a session
+//! answers its input): `answer`, which executes prepared requests. The first half, `prepare`, is in
+//! `prepare.rs`.
 
 use std::sync::Arc;
 
@@ -26,56 +27,58 @@ use crate::watching::Watching;
 pub struct Session {
     pub(crate) state: State,
     /// The number of bytes, from the start of the next command in the input, that do not contain
-    /// the end of that command. `prepare` sets it when the command is incomplete, so that they are
-    /// not searched again. Otherwise it is zero.
+    /// the end of that command. `prepare` sets the number when the command is incomplete, so that
+    /// these bytes are not searched again. Otherwise the number is zero.
     pub(crate) scanned: u32,
-    /// The protocol of the connection. `None`: its first byte will select the protocol, and has not
-    /// arrived.
+    /// The protocol of the connection. `None`: the first byte of input selects the protocol, but
+    /// has not arrived.
     pub(crate) protocol: Option<Protocol>,
     /// Whether the client has to log in. Used only when the first byte selects the protocol.
     pub(crate) needs_login: bool,
-    /// Whether the session answers the requests of one datagram, and so refuses long lists.
+    /// Whether the session answers the requests of one datagram. Such a session refuses long lists.
     is_datagram: bool,
-    /// The reads of the tier that the request at the front of the input waits for.
+    /// The reads of items from the tier (the files below the store) for which the request at the
+    /// front of the input waits.
     pub(crate) fetch: Option<Box<Fetch>>,
-    /// The list of all connections.
+    /// The list of all connections. `None`: there is no such list.
     connections: Option<Arc<Connections>>,
-    /// The session's entry in that list.
+    /// The session's entry in the list of all connections.
     listed: Option<Listed>,
 }
 
-/// The interpretation of the bytes at the front of the input.
+/// What the bytes at the front of the input are.
 #[derive(Debug, Default)]
 pub(crate) enum State {
     /// The start of a command.
     #[default]
     Command,
-    /// Not read until all items have been visited.
+    /// Bytes that stay in the input until all items have been visited.
     Walk(Box<ItemWalk>),
-    /// Not read until the sizes of all items have been counted.
+    /// Bytes that stay in the input until the sizes of all items have been counted.
     Sizes(Box<SizeHistogram>),
-    /// Not read until all connections have been listed.
+    /// Bytes that stay in the input until all connections have been listed.
     Connections(Box<ConnectionList>),
-    /// Ignored, because the client receives log lines.
+    /// Bytes that are discarded, because the client receives log lines until it disconnects.
     Watch(Box<Watching>),
     /// Unanswered keys of a read of several keys, whose command line has been decoded.
     Keys(RemainingKeys),
     /// The missing part of a value that is being stored.
     Upload(Box<PendingUpload>),
-    /// The data block of a rejected command, which is skipped (memcached's `conn_swallow`).
+    /// The rest of the value of a rejected command, which is skipped (memcached's `conn_swallow`).
     Swallow {
         /// The number of bytes that are still to be skipped.
         missing: u64,
     },
-    /// Ignored, because the connection closes.
+    /// Bytes that are ignored, because the connection closes.
     Closed {
-        /// Whether the reason is invalid input, and not the client's request.
+        /// Whether the connection closes because of invalid input. If false, the client has
+        /// requested it.
         has_failed: bool,
     },
 }
 
 impl State {
-    /// The activity that `stats conns` shows.
+    /// The activity of the connection that `stats conns` shows.
     #[inline]
     fn activity(&self) -> Activity {
         match self {
@@ -117,10 +120,11 @@ pub struct RequestContext<'a> {
     pub counters: &'a Counters,
     /// Process-wide statistics and settings.
     pub control: &'a dyn ServerControl,
-    /// The tier. `None`: there is none.
+    /// Access to the tier. `None`: the store has no tier.
     pub tier: Option<TierAccess<'a>>,
-    /// Issues tickets for the session's connection, if there is no tier; with a tier, `tier` issues
-    /// them. If neither is there, the session cannot receive log lines.
+    /// Issues tickets for the session's connection. (A ticket stands for a result that the session
+    /// waits for.) `None` if `tier` is given, which then issues the tickets. If both are `None`,
+    /// the session cannot receive log lines.
     pub tickets: Option<Tickets<'a, TierRead>>,
     /// The file descriptor of the connection, as log lines show it. Negative: the connection has no
     /// socket of its own.
@@ -153,8 +157,8 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Issues a ticket whose result contains nothing. Completing the ticket gives the session a
-    /// turn.
+    /// Issues a ticket that only gives the session a turn when it is completed. Its result is not
+    /// used. Returns `None` if no ticket is free.
     pub(crate) fn issue_ticket(&mut self) -> Option<Ticket<TierRead>> {
         match &mut self.tier {
             Some(tier) => tier.tickets.issue(0),
@@ -175,14 +179,14 @@ impl Session {
         }
     }
 
-    /// Marks the session as that of one datagram.
+    /// Makes this the session of one datagram.
     #[must_use]
     pub(crate) fn of_datagram(mut self) -> Self {
         self.is_datagram = true;
         self
     }
 
-    /// Lists the session in `connections` once its endpoint is known.
+    /// Makes the session add itself to `connections` when the endpoint of its connection is known.
     #[must_use]
     pub(crate) fn listed_in(mut self, connections: &Arc<Connections>) -> Self {
         self.connections = Some(Arc::clone(connections));
@@ -190,9 +194,9 @@ impl Session {
     }
 
     /// Executes, in order, the requests that [`Session::prepare`] prepared from `input`. Appends
-    /// the replies to `out`. Stops early when the output is full, or when other connections hold
-    /// the memory that a request needs. The caller must prepare again the input that was not
-    /// consumed.
+    /// the replies to `out`. Stops early when the output is full, or when a request has to wait
+    /// (for example for memory or for the tier). The caller must prepare the unconsumed input
+    /// again.
     #[inline]
     pub fn answer(
         &mut self,
@@ -219,6 +223,7 @@ impl Session {
         out: &mut Output,
     ) -> Progress {
         let mut consumed = 0;
+        // If the first request waits for the tier: ends the wait, or says what is still missing.
         if let Some(fetch) = &mut self.fetch {
             if let Some(next) = fetch.finish(context) {
                 return self.stop(consumed, next, context, out);
@@ -267,7 +272,7 @@ impl Session {
     }
 
     /// Calls [`resume`](Self::resume) if a request is unfinished. Most turns begin with a new
-    /// command, so this test is a function of its own that can be inlined.
+    /// command and need only the comparison in this function, which can be inlined.
     #[inline]
     fn resume_pending(
         &mut self,
@@ -314,9 +319,9 @@ impl Session {
                 let (worker, now_s) = (&mut *context.worker, context.now.elapsed_s);
                 let missing_before = pending.missing();
                 let received = pending.receive(&input[*consumed..], worker, now_s);
-                // `receive` may have copied some bytes before memory ran out. These count as
-                // consumed. Otherwise a deferred upload would receive them twice, and after a
-                // rejection the number of bytes to skip would be too small, so that the end of the
+                // `receive` may have copied some bytes before memory ran out. These bytes count as
+                // consumed. Otherwise a deferred upload would receive them twice. And after a
+                // rejection, the number of bytes to skip would be too small, so that the end of the
                 // value would be parsed as commands.
                 *consumed += missing_before - pending.missing();
                 match received {
@@ -353,12 +358,14 @@ impl Session {
         next
     }
 
-    /// Ends a call of [`answer`](Self::answer) early. `scanned` describes the command after the
-    /// prepared requests. The next turn decodes again from the first unanswered request, where
-    /// `scanned` would be wrong, so it is reset. If the request that was not executed needs an item
-    /// that is only in the tier, the session waits for this item and not for memory. Its read
-    /// begins only when the client has received the replies so far. Otherwise, clients that receive
-    /// nothing could fill the memory with records from the tier.
+    /// Ends a call of [`answer`](Self::answer) early. Resets `scanned`, which describes the command
+    /// after the prepared requests: the next turn decodes again from the first unanswered request,
+    /// where the number would be wrong.
+    ///
+    /// If the request that was not executed needs an item that is only in the tier, the session
+    /// waits for this item and not for memory. The read of the item begins only when the client has
+    /// received the replies so far. Otherwise, clients that receive nothing could fill the memory
+    /// with records from the tier.
     fn stop(
         &mut self,
         consumed: usize,
@@ -392,8 +399,8 @@ impl service::Session for Session {
         self.scanned = 0;
     }
 
-    /// Returns an empty slice if only the line end of the value is missing, or if the store has to
-    /// allocate memory before it can receive more.
+    /// Returns an empty slice if no value is being received, if only the line end of the value is
+    /// missing, or if the store has to allocate memory before it can receive more.
     fn upload_buffer(&mut self) -> &mut [u8] {
         match &mut self.state {
             State::Upload(pending) => pending.unfilled(),
@@ -427,12 +434,12 @@ pub(crate) enum Step {
         /// The interpretation of the input after these bytes.
         state: State,
     },
-    /// The client has tried to log in. The outcome determines the grammar of the input after these
-    /// bytes.
+    /// The client has tried to log in. The outcome determines the grammar of the input after the
+    /// login.
     Login {
         /// The number of bytes of input that the request consumed.
         len: usize,
-        /// Whether the login succeeded.
+        /// Whether the login succeeded, failed or continues with a further message.
         outcome: LoginOutcome,
     },
     /// The request had no effect, because it has to wait for memory ([`Next::Memory`]), or for an
@@ -447,7 +454,7 @@ impl Step {
         Self::EnterState { len, state }
     }
 
-    /// Consumes input of `len` bytes that is not of the protocol, and closes the connection.
+    /// Consumes input of `len` bytes that does not follow the protocol, and closes the connection.
     pub(crate) fn fail(len: usize) -> Self {
         let state = State::Closed { has_failed: true };
         Self::EnterState { len, state }

@@ -1,4 +1,5 @@
-//! `stats sizes`: the number of items of each size, counted by visiting them all.
+//! `stats sizes`: the number of items in each range of sizes. To count them, the command visits all
+//! items.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,13 @@ use crate::session::{Output, RequestContext};
 /// Width of a range of sizes in bytes, as in memcached.
 const RANGE_LEN: usize = 32;
 
-/// An unfinished `stats sizes`.
+/// A `stats sizes` in progress.
 #[derive(Debug)]
 pub(crate) struct SizeHistogram {
-    /// `None`: all items have been counted.
+    /// The walk of the store's items. `None`: all items have been counted.
     walk: Option<Walk>,
-    /// Number of items by the upper bound of their range, in bytes.
+    /// The number of items in each range of sizes. The key is the upper bound of the range, in
+    /// bytes.
     counts: BTreeMap<usize, u64>,
     encoder: OwnedEncoder,
 }
@@ -51,7 +53,7 @@ impl SizeHistogram {
             .dispatch(WriteCounts { counts, bytes })
     }
 
-    /// Visits items of the next buckets of the index, and counts them.
+    /// Visits and counts as many items as a turn allows.
     fn count(&mut self, context: &mut RequestContext<'_>) {
         let (now_s, mut visited) = (context.now.elapsed_s, 0);
         for _ in 0..WALK_STEPS_PER_TURN {
@@ -74,7 +76,8 @@ impl SizeHistogram {
     }
 }
 
-/// The arguments for writing counts, for the code that is compiled for each encoder.
+/// The arguments for writing counts. `run` is compiled separately for each encoder. It removes the
+/// counts that it has written, and returns what the session needs to continue.
 struct WriteCounts<'a> {
     counts: &'a mut BTreeMap<usize, u64>,
     bytes: &'a mut Vec<u8>,

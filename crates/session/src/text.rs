@@ -5,7 +5,8 @@ mod encode;
 
 pub use encode::TextStats;
 
-/// The encoder of the text protocol: the parts of a text request that its replies depend on.
+/// The encoder of the text protocol. It consists of the parts of a request that the replies depend
+/// on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TextEncoder {
     /// The request has `noreply`, so no reply is written.

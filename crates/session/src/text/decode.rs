@@ -211,7 +211,7 @@ pub(crate) fn fatal(prepared: &mut Prepared<'_>) -> Decoded {
     last(Operation::RejectAndClose { rejection }, 0, prepared)
 }
 
-/// Writes a command to `prepared` after which the connection closes.
+/// Writes to `prepared` a command that closes the connection.
 fn last<'a>(operation: Operation<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let encoder = Encoder::Text(TextEncoder::default());
     *prepared = Prepared::new(operation, Key::NONE, encoder, len);
@@ -219,7 +219,7 @@ fn last<'a>(operation: Operation<'a>, len: usize, prepared: &mut Prepared<'a>) -
 }
 
 /// Converts a line that is not a valid command. `swallow` is the number of bytes to skip after the
-/// line: the data block of an invalid storage command.
+/// line, because they are the value of an invalid storage command.
 pub(crate) fn rejected(
     rejection: Rejection,
     swallow: u64,
@@ -237,8 +237,8 @@ pub(crate) fn rejected(
     )
 }
 
-/// Writes a command to the server, which has no key, to `prepared`. `noreply` is false for commands
-/// that do not have this option.
+/// Writes to `prepared` a [`ServerCommand`], which has no key. `noreply` is false for commands that
+/// do not have this option.
 fn server<'a>(
     server: ServerCommand<'a>,
     noreply: bool,
@@ -248,7 +248,8 @@ fn server<'a>(
     with_noreply(Operation::Server(server), Key::NONE, noreply, len, prepared)
 }
 
-/// Writes a command without a value to `prepared`. Its only option for the reply is `noreply`.
+/// Writes to `prepared` a command without a value. Of the options of [`TextEncoder`], the command
+/// can have only `noreply`.
 fn with_noreply<'a>(
     operation: Operation<'a>,
     key: Key<'a>,
@@ -263,8 +264,8 @@ fn with_noreply<'a>(
     command(operation, key, encoder, len, NO_DATA, prepared)
 }
 
-/// Writes a command to `prepared`. `data_len` is the number of bytes between its line and the next
-/// command.
+/// Writes a command to `prepared`. `data_len` is the number of bytes between the command's line and
+/// the next command.
 #[inline]
 fn command<'a>(
     operation: Operation<'a>,
