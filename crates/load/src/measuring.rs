@@ -3,7 +3,7 @@
 //! If the load saturates a server or is a closed loop, the latencies of the load do not tell which
 //! latency a client at a moderate rate would have. The measuring client is such a client. It has
 //! its own connections, rate and depth, and its own thread in this process. It starts and ends with
-//! the load and measures the same interval. Its requests are not counted with those of the load.
+//! the load and measures the same interval. The counts of the load do not include its requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,18 +45,19 @@ pub struct MeasuringReport {
 }
 
 impl MeasuringClient {
-    /// Returns the settings of a run that has the client's connections, and the part of this run
-    /// (a range of connection numbers) that the client opens.
+    /// Returns the settings of an imaginary run, and the part of this run (a range of connection
+    /// numbers) that the client opens. `config` are the settings of the load.
     ///
     /// The client requests the same records as the load, because the seed is the same. The requests
-    /// and their times depend on the seed and on the connection number. So that the client draws
-    /// other requests than the load, its connections have higher numbers. The connections of the
-    /// load have the numbers below `config.connections`. The saturating connections of the load
-    /// draw their requests by the number `config.connections`.
+    /// and their times are drawn from the seed and the connection number. The client must draw
+    /// other requests than the load. Therefore the numbers of its connections begin at
+    /// `config.connections + 1`. The load's connections have the numbers below
+    /// `config.connections`, and its saturating connections draw their requests with the number
+    /// `config.connections`.
     ///
-    /// The run's connections outside the part exist only as numbers; no process opens them. The
-    /// rate of a run is divided evenly among all its connections, so the rate is scaled up such
-    /// that the part has the client's rate. Each connection follows the arrival distribution
+    /// No process opens the connections of the imaginary run that are outside the part. A run
+    /// divides its rate evenly among all its connections. The rate of the imaginary run is chosen
+    /// such that the part has the client's rate. Each connection follows the arrival distribution
     /// separately.
     fn settings(&self, config: &Config) -> (Config, Part) {
         let part = Part {
@@ -85,11 +86,12 @@ impl MeasuringClient {
     /// Checks the settings of the client together with those of the load, `config`.
     ///
     /// # Errors
-    /// The first setting that is out of its bounds.
+    /// The first invalid setting.
     pub fn validate(&self, config: &Config) -> Result<(), Error> {
         config.validate_without_script("--measure-connections")?;
-        // The client's own numbers are checked first, so that an error names them and not the
-        // scaled ones. The single target allows fewer connections than the load has targets.
+        // The client's own settings are checked first, so that an error does not name the number of
+        // connections of the imaginary run. This check has a single target, because the client may
+        // have fewer connections than the load has targets.
         let own = Config {
             connections: self.connections,
             targets: config.targets.iter().take(1).cloned().collect(),
@@ -111,7 +113,7 @@ pub(crate) struct MeasuringThreads {
 }
 
 impl MeasuringThreads {
-    /// Opens the connections of a client that measures beside the load of `config`.
+    /// Opens the connections of a client that measures at the same time as the load of `config`.
     pub(crate) fn open(config: &Config, client: &MeasuringClient) -> Result<Self, Error> {
         client.validate(config)?;
         let (config, part) = client.settings(config);
@@ -159,7 +161,7 @@ impl MeasuringThreads {
     }
 }
 
-/// A running measuring client. Dropping this stops the run early.
+/// A running measuring client. A drop of the value stops the run early.
 pub(crate) struct MeasuringRun {
     /// None: the thread is joined.
     thread: Option<JoinHandle<Result<MeasuringReport, Error>>>,

@@ -23,9 +23,9 @@ pub(crate) struct Window {
 pub(crate) struct Counts {
     /// Answers received in the window, even if their requests were intended before it.
     pub(crate) answered: u64,
-    /// The keys of those answered requests that read.
+    /// The number of keys of the answered requests that read items.
     pub(crate) gets: u64,
-    /// Those of these keys for which an item was found.
+    /// The number of the keys in `gets` for which an item was found.
     pub(crate) hits: u64,
     /// Answers that are errors.
     pub(crate) errors: u64,
@@ -93,10 +93,12 @@ pub(crate) struct Latencies {
     /// The latencies of each operation. The index is an [`Op`]. None: the operation has not
     /// occurred.
     operations: [Option<Box<OperationLatencies>>; Op::COUNT],
-    /// The same latencies, divided by the size of the requested file. The index is a
+    /// The same latencies, grouped by the size class of the requested file. The index is a
     /// [`SizeClass`]. None: no file of the class was requested.
     classes: [Option<Box<OperationLatencies>>; SizeClass::COUNT],
+    /// The time from the intended send time of a request to its actual send time (open loop).
     pub(crate) slip: Histogram,
+    /// The delay that the generator's thread adds to a request ([`crate::engine`], open loop).
     pub(crate) lateness: Histogram,
 }
 
@@ -248,7 +250,7 @@ impl OperationCounts {
 /// requests* are those whose intended time (closed loop: send time) lies in it.
 #[derive(Debug)]
 pub(crate) struct Totals {
-    /// Measured requests.
+    /// The number of measured requests.
     pub(crate) intended: u64,
     /// Measured requests that were sent.
     pub(crate) sent: u64,
@@ -277,9 +279,9 @@ pub(crate) struct Totals {
     pub(crate) carriers: CarrierCounts,
     /// The greatest slip of a request in the whole run: actual send time − intended time.
     pub(crate) slip_max_ns: u64,
-    /// The number of requests outstanding in the interval, computed from their time stamps.
+    /// The mean number of outstanding requests in the interval, from the time stamps of requests.
     pub(crate) outstanding: Outstanding,
-    /// The same number, counted without the time stamps.
+    /// The same mean, from a counter that is changed at each send and receive.
     pub(crate) outstanding_count: OutstandingCount,
 }
 
@@ -341,7 +343,7 @@ impl Totals {
 /// `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// The token of the request. Only [`crate::Protocol::Meta`] sends it to the server.
+    /// The opaque token of the request. Only [`crate::Protocol::Meta`] sends it to the server.
     pub opaque: u64,
     /// The intended send time. In closed loop, the same as `sent_ns`.
     pub intended_ns: u64,

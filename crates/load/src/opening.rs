@@ -62,9 +62,9 @@ pub(crate) struct Share {
 }
 
 /// Opens a share of the connections and registers each with `poll` for reading. The poll token of a
-/// connection is its index in the share and in the result. The connections have the local addresses
-/// `sources` in turn. If `sources` is empty, the kernel chooses the address. `probe` says
-/// whether the probe, which is the request `version`, is sent in the text or the binary protocol.
+/// connection is its index in the share and in the result. The connections take their local
+/// addresses from `sources` in turn. If `sources` is empty, the kernel chooses the address. `probe`
+/// is the protocol of the request `version`, with which each connection is probed.
 ///
 /// # Errors
 /// A connection cannot be opened, or `stop` was set (noticed within a second).
@@ -153,8 +153,8 @@ impl Default for Stage {
     }
 }
 
-/// The state of opening the connections of one share. In its methods, `connection` is an index in
-/// the share.
+/// The state of opening the connections of one share. In the methods of this type, `connection` is
+/// the index of a connection in the share.
 struct Opener<'a> {
     targets: &'a [Target],
     sources: &'a [IpAddr],
@@ -165,7 +165,7 @@ struct Opener<'a> {
     /// The number of connections of the run, for an error message.
     all: u32,
     openings: Vec<Opening>,
-    /// The connections whose next attempt has not started.
+    /// The connections in the stage `ToStart`.
     to_start: VecDeque<u32>,
     /// The number of connections in the stages `Connecting` and `AwaitingVersion`.
     in_progress: usize,
@@ -191,6 +191,7 @@ impl Opener<'_> {
             self.to_start.pop_front();
             self.start(connection, now_ns)?;
         }
+        // Each second, `open` checks for a stop and for attempts that last too long.
         Ok(OPENING_TIMEOUT_NS / 10)
     }
 
@@ -372,11 +373,11 @@ impl Opener<'_> {
         Ok(())
     }
 
-    /// Returns the error of a target that has reached its connection limit.
+    /// Returns the error for a server that has reached its connection limit.
     fn too_many(&self, connection: u32) -> Error {
         let wanted = self.all.div_ceil(self.targets.len() as u32);
-        // The connection limit that the error recommends leaves 64 connections to other clients,
-        // such as those that monitor the server.
+        // The limit that the error recommends leaves 64 connections to other clients of the server,
+        // such as those that monitor it.
         Error::TooManyConnections {
             target: self.target(connection),
             wanted,

@@ -1,6 +1,6 @@
 //! The probe of a new connection: the request `version`, which the server has to answer before the
-//! connection counts as open. It is sent in the protocol of the run, because a server takes the
-//! protocol of a connection from its first byte.
+//! connection counts as open. It is sent in the protocol of the run, because a server derives the
+//! protocol of a connection from the first byte that it receives.
 
 use protocol::binary::reply::Reply as Frame;
 use protocol::binary::{Head, Opcode, Request, write};
@@ -22,7 +22,7 @@ pub(crate) enum ProbeReader {
     Binary(Vec<u8>),
 }
 
-/// The bytes are no answer to `version`.
+/// An error: the bytes that the server sent are not an answer to `version`.
 pub(crate) struct Unexpected;
 
 impl Probe {
