@@ -12,9 +12,9 @@
 //! the index                  ─► populates POPULATE_BYTES of the buckets to be used next
 //! ```
 //!
-//! To *repopulate* is to populate a segment that was discarded earlier. No worker uses it until all
-//! its pages are populated. A segment that was never used before may be used at any time, even
-//! before it is populated. Then each page becomes resident on its first access.
+//! To *repopulate* is to populate a segment that was discarded earlier. No worker uses such a
+//! segment until all its pages are populated. A segment that was never used before may be used at
+//! any time, even before it is populated. Then each page becomes resident on its first access.
 
 use crate::heap::SegmentNumber;
 use crate::limits::POPULATE_BYTES;
@@ -41,7 +41,7 @@ pub struct PageMaintenance {
     current: Option<PageOperation>,
 }
 
-/// A segment that is being populated, and the progress.
+/// The population of one segment, which takes several steps.
 #[derive(Debug)]
 struct PageOperation {
     number: SegmentNumber,

@@ -1,5 +1,5 @@
-//! Read-modify-write, here called a *rewrite*: append, prepend, arithmetic and marks derive a new
-//! value from the present one.
+//! Read-modify-write, here called a *rewrite*: append, prepend, arithmetic and marks
+//! (`Worker::mark`) derive a new item from the present one.
 //!
 //! A rewrite proceeds as follows:
 //!
@@ -206,9 +206,9 @@ impl Worker {
         compute: impl Fn(&Snapshot) -> Result<NewValue<'v>, T>,
     ) -> Rewritten<T> {
         let mut guard = None;
-        // Whether this request is the first since the item was restored. The first attempt records
-        // the request in the index entry, so later attempts find an entry that is not marked as
-        // restored.
+        // Whether this request is the first since the item was restored from the tier. The first
+        // attempt records the request in the index entry, so later attempts find an entry that is
+        // not marked as restored.
         let mut is_restored = false;
         for attempt in 0..REWRITE_ATTEMPTS {
             if attempt == 1 {
@@ -229,7 +229,7 @@ impl Worker {
             found.is_restored = is_restored;
             let new_value = match compute(&found) {
                 Ok(new_value) => new_value,
-                // As in memcached, a rejected request is no access.
+                // As in memcached, a rejected request does not count as an access.
                 Err(rejected) => return Rewritten::Rejected(rejected),
             };
             // Record the access first. Otherwise the allocation of memory for the new value might
@@ -241,6 +241,8 @@ impl Worker {
                 Err(rejected) => return Rewritten::from_rejection(rejected),
             };
             let item = upload.new_item();
+            // A value in pieces needs a head block for the key and the list of pieces. Any other
+            // value is already in the block of the item.
             let allocation = match upload.block_ref() {
                 Some(_) => None,
                 None => {

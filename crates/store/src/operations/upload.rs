@@ -35,7 +35,8 @@ pub struct Reserve {
 }
 
 /// A value that is being received, in memory of the store. Dropping an upload that was not
-/// published frees its memory and changes no item.
+/// published changes no item. The memory of its blocks is reclaimed when their segments are
+/// evacuated.
 pub struct Upload {
     store: Arc<Lease>,
     pub(crate) hash: KeyHash,
@@ -124,6 +125,8 @@ impl Worker {
         self.assist_evacuation(block_len, now_s);
         let part = self.part_for(self.candidate(hash).as_ref(), hash);
         let memory = if block_len <= self.store.log.heap.block_max() / WHOLE_PART {
+            // `try_allocate` does not wait for memory, but is only for blocks that are filled at
+            // once. `allocate` waits if necessary.
             let immediate = match request.whole {
                 true => self.try_allocate(block_len, part, request.expiry, now_s),
                 false => None,
@@ -193,6 +196,7 @@ impl Worker {
     ) -> Result<(), Rejected> {
         assert!(self.hash(key).0 == hash.0, "the hash of another key");
         self.ensure_online();
+        // The visits of this operation are counted from here (`VISITS_MAX`).
         self.visits_before.set(self.visits());
         let is_key = (1..=KEY_MAX).contains(&key.len());
         if !is_key || !self.fits(key, flags, value_len) {
@@ -262,6 +266,7 @@ impl Worker {
             return Err(Rejected::TooLarge);
         }
         self.assist_evacuation(len_max, now_s);
+        // A piece has no expiry of its own. It goes to a segment for items that never expire.
         let target = self.target(upload.part, Expiry::NEVER, now_s);
         let (allocation, block_len) = loop {
             let (min, max) = (piece_block_len(len_min), piece_block_len(len_max));
@@ -419,7 +424,7 @@ impl Upload {
         heap.segment(allocation.number).release_writer();
     }
 
-    /// Counts a segment as held, if the upload waits for a client to send the value.
+    /// Holds a segment, and counts it as held, if the upload waits for a client to send the value.
     fn hold(&mut self, number: SegmentNumber) {
         if let Some(credit) = &mut self.credit {
             let segment = self.store.log.heap.segment(number);

@@ -20,7 +20,8 @@ pub struct Walk {
     position: WalkPosition,
 }
 
-/// How far a walk has come. The two kinds of walk keep it in different places.
+/// How far a walk has come: its position. The two kinds of walk store the position in different
+/// places.
 #[derive(Debug)]
 enum WalkPosition {
     /// The number of a complete walk. The index keeps the position of this walk.

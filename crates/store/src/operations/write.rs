@@ -180,8 +180,8 @@ impl Worker {
         self.rebuild_if_unfit(inserted, &item, write, now_s)
     }
 
-    /// Converts the result of [`Worker::try_insert`]. If its block was unfit, builds another block
-    /// for the item and inserts that one.
+    /// Converts the result of [`Worker::try_insert`]. If the block passed to that function was
+    /// unfit, builds and inserts another block for the item.
     #[inline]
     fn rebuild_if_unfit(
         &mut self,
@@ -467,8 +467,8 @@ fn apply_arithmetic(
     if cas_differs(arithmetic.compare, found.cas) {
         return Err(ArithmeticOutcome::Exists);
     }
-    // The first slice of the value contains all digits, even of a value in pieces, because a piece
-    // is longer than the longest number.
+    // The first slice of the value contains the number, even if the value is in pieces: a piece is
+    // much longer than the longest number without leading spaces and zeros.
     let text = found.value().next().unwrap_or_default();
     let present = decimal::parse(text).ok_or(ArithmeticOutcome::NotNumeric)?;
     let number = match arithmetic.direction {

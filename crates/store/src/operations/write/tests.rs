@@ -39,6 +39,7 @@ fn panics<T>(operation: impl FnOnce() -> T) -> bool {
 fn an_incomplete_value_is_not_published() {
     let mut worker = worker_with_seed(1);
     let mut upload = reserve(&mut worker, b"key");
+    // The last byte is missing.
     worker.fill(&mut upload, &[7; 99], NOW_S).unwrap();
     assert!(panics(|| worker.publish(upload, &WRITE, NOW_S)));
     let hash = worker.hash(b"key");
