@@ -1,10 +1,13 @@
-//! A lane: a FIFO queue of ready fibres, guarded by a lock that is held for a few instructions
-//! only.
+//! A lane: a FIFO queue of ready fibres with a spin lock. Each operation holds the lock for a few
+//! instructions only.
 //!
 //! [`Lane::push`] and [`Lane::pop`] wait for the lock. The functions whose names begin with `try_`
-//! do not wait, because their callers can use another lane, or try again. Two values are readable
-//! without the lock: the time at which the fibre now at the head was enqueued, and the moving
-//! average of past waits.
+//! do not wait; if the lane is locked, their callers use another lane or try again later. Two
+//! values are readable without the lock: the time at which the fibre now at the head was enqueued,
+//! and the moving average of the times that fibres waited in the lane.
+//!
+//! Times are in [`ticks`](crate::sync::ticks). Only the fair scheduler uses them. The other
+//! schedulers pass 0 for the present time.
 
 use std::ptr;
 
@@ -12,20 +15,21 @@ use crate::fibre::{Ready, Record};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{pause, prefetch};
 
-/// The value of `head_since` in an empty lane.
+/// The value of [`Lane::head_since`] in an empty lane.
 const EMPTY: u64 = u64::MAX;
 
-/// A lane.
+/// A queue of ready fibres.
+// The alignment gives each lane cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Lane {
     is_locked: AtomicBool,
-    /// The time at which the fibre now at the head was enqueued, in ticks; or [`EMPTY`].
+    /// The time at which the fibre now at the head was enqueued; or [`EMPTY`].
     head_since: AtomicU64,
-    /// The moving average of the times that fibres waited in this lane, in ticks.
+    /// The moving average of the times from when a fibre was enqueued to when it was dequeued.
     average: AtomicU64,
-    /// Head of the queue, a list linked through the `link` of each fibre's record; guarded by the
-    /// lock.
+    /// Head of the queue; guarded by the lock. The queue is a list of fibres' records: the `link`
+    /// of each record points to the next.
     first: AtomicPtr<Record>,
     /// Tail of the queue; guarded by the lock.
     last: AtomicPtr<Record>,
@@ -47,8 +51,8 @@ impl Lane {
         }
     }
 
-    /// The time at which the fibre now at the head was enqueued, in ticks; `None` if the lane is
-    /// empty. May be outdated.
+    /// The time at which the fibre now at the head was enqueued; `None` if the lane is empty. May
+    /// be outdated.
     pub(crate) fn head_since(&self) -> Option<u64> {
         let head_since = self.head_since.load(Ordering::Relaxed);
         (head_since != EMPTY).then_some(head_since)
@@ -59,13 +63,12 @@ impl Lane {
         self.head_since().is_none()
     }
 
-    /// The moving average of the times that fibres waited in this lane, in ticks. May be outdated.
+    /// The moving average of the times that fibres waited in this lane. May be outdated.
     pub(crate) fn average(&self) -> u64 {
         self.average.load(Ordering::Relaxed)
     }
 
-    /// Enqueues a fibre. Fails and returns the fibre if the lane is locked. `now` is the present
-    /// time, as read by [`ticks`](crate::sync::ticks).
+    /// Enqueues a fibre at the time `now`. Fails and returns the fibre if the lane is locked.
     pub(crate) fn try_push(&self, ready: Ready, now: u64) -> Result<(), Ready> {
         match self.try_lock() {
             Some(held) => {
@@ -89,14 +92,14 @@ impl Lane {
         self.try_lock()?.pop(now)
     }
 
-    /// Dequeues the first fibre. Returns `None` if the lane was empty while this call held the
-    /// lock.
+    /// Dequeues the first fibre. Returns `None` if the lane is empty: unlike [`Lane::try_pop`],
+    /// decides this with the lock held.
     pub(crate) fn pop(&self, now: u64) -> Option<Ready> {
         self.lock().pop(now)
     }
 
-    /// Dequeues the first fibre, and enqueues `ready` at the end. If the lane is empty, returns
-    /// `ready` itself. If the lane is locked, fails and returns `ready`.
+    /// Dequeues the first fibre and returns it, and enqueues `ready` at the end. If the lane is
+    /// empty, returns `Ok(ready)`. If the lane is locked, returns `Err(ready)`.
     pub(crate) fn try_exchange(&self, ready: Ready, now: u64) -> Result<Ready, Ready> {
         let Some(held) = self.try_lock() else {
             return Err(ready);
@@ -111,8 +114,8 @@ impl Lane {
     }
 
     fn try_lock(&self) -> Option<LaneGuard<'_>> {
-        // Acquire: pairs with the release in `LaneGuard::drop`, so that this thread sees the
-        // previous holder's changes of the queue.
+        // Acquire: pairs with the release in `LaneGuard::drop`, so that this thread sees how the
+        // previous holder of the lock changed the queue.
         let is_free = !self.is_locked.load(Ordering::Relaxed)
             && !self.is_locked.swap(true, Ordering::Acquire);
         is_free.then(|| LaneGuard { lane: self })
@@ -164,8 +167,8 @@ impl LaneGuard<'_> {
         let head_since = next.map_or(EMPTY, |next| next.enqueued_at.load(Ordering::Relaxed));
         lane.head_since.store(head_since, Ordering::Relaxed);
         if let Some(next) = next {
-            // Prefetch for the next two dequeues while the dequeued fibre runs: the stack of the
-            // next fibre, and the record of the fibre after it.
+            // The processor will need the stack of the next fibre, and the record of the fibre
+            // after that one. Both are prefetched while the fibre that is dequeued here runs.
             prefetch(next.suspended_sp.load(Ordering::Relaxed));
             prefetch(next.link.load(Ordering::Relaxed));
         }

@@ -17,19 +17,22 @@
 //! ```
 //!
 //! A fibre runs until it waits, yields or ends; it is not preempted. A wait in one of the following
-//! blocks only the fibre, and its processor runs others: [`park`], [`JoinHandle::join`],
-//! [`Semaphore`], [`Mutex`], [`Condition`], [`channel()`], [`sleep`], [`Socket`], [`File`]. The
-//! blocking calls of the standard library block the processor, which runs no other fibre meanwhile.
+//! blocks only the fibre, and its processor runs other fibres meanwhile: [`park`],
+//! [`JoinHandle::join`], [`Semaphore`], [`Mutex`], [`Condition`], [`channel()`], [`sleep`],
+//! [`Socket`], [`File`]. A blocking call of the standard library blocks the processor, which runs
+//! no other fibre meanwhile.
 //!
 //! Invariants:
 //!
-//! - A fibre is in exactly one place: on a processor, in a *lane* (a queue of ready fibres), or
-//!   *parked*: it waits until it is woken. Of all wakers of a parked fibre, exactly one puts it in
-//!   a lane (`permit.rs`).
+//! - A fibre that has not ended is in exactly one of three states: a processor runs it; it is
+//!   ready, and is in a *lane* (a queue of ready fibres); or it is *parked*, that is, it waits
+//!   until it is woken. If several threads wake a parked fibre, exactly one of them puts it in a
+//!   lane (`permit.rs`). The stealing scheduler sometimes uses a *handoff slot* for one fibre
+//!   instead of a lane (`scheduler/steal.rs`).
 //! - No wake-up is lost (`idle.rs`).
 //! - A fibre never suspends while it unwinds from a panic.
-//! - A wait for the kernel never returns, even if cancelled, before the kernel has released the
-//!   fibre's buffers (`io/rings.rs`).
+//! - While the kernel may still use a buffer of a fibre, the wait of this fibre does not return,
+//!   even if it is cancelled (`io/rings.rs`).
 //! - A panic of a fibre ends only that fibre.
 //!
 //! [`spawn`] lists the values that a fibre must not hold on its stack across a wait.

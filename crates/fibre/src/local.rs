@@ -11,14 +11,14 @@ use crate::stack::ProcessorStacks;
 pub(crate) struct Local {
     /// The number of the processor.
     pub(crate) number: usize,
-    /// Refers to the state that all processors of the runtime share.
+    /// This processor's reference to the state that all processors of the runtime share.
     pub(crate) anchor: Arc<Anchor>,
-    /// Free stacks, from fibres that ended on this processor.
+    /// The free stacks of this processor: those of fibres that ended on it.
     pub(crate) stacks: ProcessorStacks,
     /// The number of times that this processor has run a fibre.
     pub(crate) runs: Cell<u64>,
-    /// The last reading of the clock, in ticks; see
-    /// [`TakeState::clock`](crate::scheduler::TakeState::clock).
+    /// The last reading of the clock, in [`ticks`](crate::sync::ticks). The scheduler shares it
+    /// ([`TakeState::clock`](crate::scheduler::TakeState::clock)).
     pub(crate) clock: Cell<u64>,
 }
 

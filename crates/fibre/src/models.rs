@@ -1,7 +1,7 @@
-//! Models of scheduling and waking, for the Shuttle model checker (`cargo xtask models`). They run
-//! the production scheduling code with fibres that have no stacks. The checker runs each model many
-//! times, and each time chooses another order of the threads' accesses to atomics and locks (an
-//! *interleaving*). If a wake-up is lost, a thread of the model waits for ever, and the checker
+//! Models of scheduling and waking, for the Shuttle model checker (`cargo xtask models`): tests of
+//! the production scheduling code, with fibres that have no stacks. The checker runs each model
+//! many times, and each time chooses another order of the threads' accesses to atomics and locks
+//! (an *interleaving*). If a wake-up is lost, a thread of the model waits for ever, and the checker
 //! reports a deadlock. The checker does not detect missing fences (`sync.rs`).
 
 use std::cell::Cell;
@@ -26,13 +26,13 @@ use crate::sync::{Mutex, lock};
 use crate::wait::{ListWaiter, WaitList};
 
 const INTERLEAVINGS: usize = 2_000;
-/// The number of interleavings of small models, in which the checked order of events is rare.
+/// The number of interleavings of small models, in which the order of events to be checked is rare.
 const SMALL_INTERLEAVINGS: usize = 10_000;
-/// The time in ticks, which does not advance in a model.
+/// The time in ticks. It does not advance in a model.
 const NOW: u64 = 1;
 const PROCESSORS: usize = 2;
 
-/// Runs a model with [`check_often`] in [`INTERLEAVINGS`] interleavings of each of its two kinds.
+/// Runs a model with [`check_often`], with [`INTERLEAVINGS`] interleavings of each kind.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     check_often(INTERLEAVINGS, model);
 }
@@ -80,7 +80,7 @@ impl Count {
     }
 }
 
-/// The driver of a model's processor, which has no reactor and no timers.
+/// The driver of a model's processor. It has no reactor and no timers: only wakers end a sleep.
 struct ModelDriver<'a> {
     idle: &'a IdleProcessors,
     must_stop: &'a AtomicBool,
@@ -105,9 +105,9 @@ impl Driver for ModelDriver<'_> {
     }
 }
 
-/// The code of all fibres of a model. Called whenever a processor runs a fibre, with an anchor (a
-/// reference to the runtime's shared state), the number of the processor, and the fibre. Returns
-/// the fibre if it yields, and `None` if it has parked or ended.
+/// The code of all fibres of a model. It is called whenever a processor runs a fibre. Arguments: an
+/// anchor (a reference to the runtime's shared state), the number of the processor, the fibre.
+/// Returns the fibre if the fibre yields, and `None` if it has parked or ended.
 type Run = dyn Fn(&Anchor, usize, Ready) -> Option<Ready> + Send + Sync;
 
 /// The loop of a processor, as in `processor::run`.
@@ -156,7 +156,7 @@ fn stop(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
 /// Creates the record of a fibre without a stack.
 fn record(anchor: &Arc<Anchor>, index: usize) -> Arc<Record> {
     let record = Record::new(Arc::clone(anchor), None);
-    // A model has no registry, so its code uses this field as the number of the fibre.
+    // A model does not use the registry, so this field holds the number of the fibre.
     record.registry_index.store(index as u32, Ordering::Relaxed);
     record
         .processor
@@ -301,9 +301,9 @@ fn fibre_that_moves_between_lanes_is_found_fair() {
     });
 }
 
-/// Processor 1 has announced itself as idle before two fibres are put in the lanes of processor 0,
-/// and the fibres wake no processor. Processor 0 then takes fibre 0, which occupies it until fibre
-/// 1 has run. So processor 0 must wake processor 1 for fibre 1.
+/// Processor 1 has announced itself as idle. Then two fibres are put in the lanes of processor 0,
+/// in a way that wakes no processor. Processor 0 takes fibre 0, which occupies it until fibre 1 has
+/// run. So processor 0 must wake processor 1 for fibre 1.
 fn taking_a_fibre_wakes_an_idle_processor_for_the_next_fibre(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
@@ -338,8 +338,8 @@ fn taking_a_fibre_wakes_an_idle_processor_for_the_next_fibre_all_schedulers() {
     }
 }
 
-/// Each of two wakers twice counts an event and unparks a fibre. The fibre parks until it has seen
-/// all events. The two processors never run the fibre at the same time.
+/// Each of two wakers does the following twice: it counts an event, and unparks the fibre. The
+/// fibre parks until it has seen all events. The processors never run it at the same time.
 fn no_wakeup_is_lost(kind: Scheduler) {
     const WAKERS: usize = 2;
     const TIMES: usize = 2;
@@ -400,9 +400,9 @@ fn no_wakeup_is_lost_global() {
     check(|| no_wakeup_is_lost(Scheduler::Global));
 }
 
-/// A fibre enters a wait list and waits. One thread grants its wait, and another wakes it
-/// spuriously. The fibre continues exactly once: after its wait was granted, or after it has
-/// removed itself from the list.
+/// A fibre enters a wait list and waits. One thread grants its wait (lets it continue), and another
+/// thread wakes it spuriously. The fibre continues exactly once: after its wait was granted, or
+/// after it has removed itself from the list.
 fn waiter_continues_once(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, granted) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
@@ -478,8 +478,8 @@ fn waiter_continues_once_all_schedulers() {
     }
 }
 
-/// Tests the permit alone. Each time the fibre is parked, `give` returns true to exactly one
-/// caller, which has to schedule the fibre.
+/// Tests the permit alone: three threads call `give`, and one thread parks. If it has parked,
+/// `give` returns true to exactly one caller; otherwise to none.
 #[test]
 fn exactly_one_waker_schedules_a_parked_fibre() {
     check(|| {

@@ -11,8 +11,8 @@ use crate::sync::{self, lock};
 use crate::wait::{ListWaiter, WaitList};
 
 /// A mutual-exclusion lock for fibres and threads. Waiters get the lock first come, first served. A
-/// fibre may hold the guard while it waits for something else, for example for input. Fibres that
-/// contend for the mutex then wait longer, but no processor is blocked.
+/// fibre may wait, for example for input, while it holds the lock. Other fibres then wait longer
+/// for the lock, but no processor is blocked.
 ///
 /// There is no poisoning. If a holder panics, the next holder sees the data as the panic left it.
 pub struct Mutex<T: ?Sized> {
@@ -20,7 +20,7 @@ pub struct Mutex<T: ?Sized> {
     data: UnsafeCell<T>,
 }
 
-// SAFETY: the semaphore has one permit, and only its holder accesses the data.
+// SAFETY: the semaphore has one permit, and only the holder of this permit accesses the data.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
@@ -70,8 +70,8 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Locks the mutex, if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let is_taken = self.semaphore.try_acquire();
-        is_taken.then(|| MutexGuard {
+        let is_acquired = self.semaphore.try_acquire();
+        is_acquired.then(|| MutexGuard {
             mutex: self,
             data: PhantomData,
         })
@@ -82,14 +82,14 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard holds the only permit.
+        // SAFETY: the guard holds the only permit of the mutex's semaphore.
         unsafe { &*self.mutex.data.get() }
     }
 }
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the guard holds the only permit.
+        // SAFETY: the guard holds the only permit of the mutex's semaphore.
         unsafe { &mut *self.mutex.data.get() }
     }
 }
@@ -113,8 +113,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 }
 
 /// A condition variable for a [`Mutex`]. Waiters are notified first come, first served. There are
-/// no spurious wake-ups. But before the notified waiter has locked the mutex again, another holder
-/// of the mutex may change the data.
+/// no spurious wake-ups. But a waiter must check its condition again after a notification: before
+/// it has locked the mutex again, another fibre or thread may lock the mutex and change the data.
 #[derive(Debug, Default)]
 pub struct Condition {
     waiting: sync::Mutex<WaitList>,
@@ -130,14 +130,15 @@ impl Condition {
     /// Unlocks the mutex, waits for a notification, and locks the mutex again.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let mutex = guard.mutex;
+        // The waiter is in the list before the mutex is unlocked, so no notification is missed.
         let waiter = lock(&self.waiting).push_current();
         drop(guard);
         waiter.wait_for_grant();
         mutex.lock()
     }
 
-    /// As [`Condition::wait`], but waits for the notification no longer than `timeout`. Returns the
-    /// guard, and true if there was a notification.
+    /// As [`Condition::wait`], but waits for a notification no longer than `timeout`. (Locking the
+    /// mutex again may take longer.) Returns the guard, and true if there was a notification.
     pub fn wait_timeout<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,

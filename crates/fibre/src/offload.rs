@@ -17,7 +17,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The pool of threads. All runtimes of the process share it.
 struct OffloadPool {
     queue: Mutex<Queue>,
-    /// Notified when a job is added for an idle thread.
+    /// Notified when a job is added while an idle thread can run it.
     job_added: Condvar,
 }
 
@@ -38,8 +38,9 @@ static POOL: OffloadPool = OffloadPool {
     job_added: Condvar::new(),
 };
 
-/// Makes a blocking call on a thread of a pool. The calling fibre waits for the result, and its
-/// processor runs other fibres. If the call panics, the panic resumes in the fibre.
+/// Makes a blocking call on a thread of a pool, which all runtimes of the process share. The
+/// calling fibre waits for the result, and its processor runs other fibres meanwhile. If the call
+/// panics, the panic continues in the calling fibre.
 ///
 /// # Errors
 /// The fibre was cancelled before the call began, or is unwinding from a panic.
@@ -53,8 +54,8 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
     {
         let (is_done, result, waiter) = (&is_done, SendPtr(&raw mut result), waiter.clone());
         let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
-            // Moves the complete `SendPtr` into the closure. Without this line the closure would
-            // capture only the raw pointer in it, which is not `Send`.
+            // Moves the complete `SendPtr` into the closure. Without this line, the closure would
+            // capture only the raw pointer inside the `SendPtr`, which is not `Send`.
             let result = result;
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
             // SAFETY: the fibre does not use the result before `is_done` is set.
@@ -76,12 +77,13 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
     match result {
         Some(Ok(value)) => Ok(value),
         Some(Err(panic)) => std::panic::resume_unwind(panic),
+        // Unreachable: the job stores a result before it sets `is_done`.
         None => Err(io::ErrorKind::Other.into()),
     }
 }
 
-/// A pointer to the result. The thread that runs the job has exclusive access to the result until
-/// it sets `is_done`.
+/// A pointer to the result of a job. The thread that runs the job has exclusive access to the
+/// result until the job sets `is_done`.
 struct SendPtr<T>(*mut T);
 
 // SAFETY: the pointee may be sent, and only one thread uses it at a time.
@@ -92,8 +94,8 @@ impl OffloadPool {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enqueues a job. Starts a thread if no thread is idle for the job and the pool has fewer than
-    /// [`OFFLOAD_THREADS_MAX`] threads.
+    /// Enqueues a job. If there are more jobs in the queue than idle threads, starts a thread,
+    /// unless the pool already has [`OFFLOAD_THREADS_MAX`] threads.
     fn schedule(&'static self, job: Job) {
         let mut queue = self.queue();
         queue.jobs.push_back(job);

@@ -1,5 +1,5 @@
-//! The state word of a fibre. Parking and waking are transitions of this word, and a waker learns
-//! from it whether it must schedule the fibre.
+//! The state word of a fibre. To park or wake a fibre is to change this word. The old value tells a
+//! waker whether it must put the fibre in a queue of ready fibres.
 //!
 //! ```text
 //!             unpark                      park
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! A fibre that parks first leaves its stack. Only then does its processor set the word to
-//! `PARKED`. Before that, no other processor can run the fibre, so two processors never run the
-//! same fibre. If a waker finds the word still at `RUNNING`, the waker leaves a *permit*: it sets
-//! the word to `PERMITTED`. The processor then finds the permit and runs the fibre again, so no
-//! wake-up is lost.
+//! `PARKED`. Until the word is `PARKED`, no other processor can run the fibre, so two processors
+//! never run the same fibre. If a waker finds the word still at `RUNNING`, the waker leaves a
+//! *permit*: it sets the word to `PERMITTED`. The processor then finds the permit, and runs the
+//! fibre again instead of parking it. So no wake-up is lost.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
@@ -24,22 +24,23 @@ const PERMITTED: u8 = 1;
 /// The fibre is parked.
 const PARKED: u8 = 2;
 
-/// The state of a fibre: running, running with a permit, or parked.
+/// The state word of a fibre: running, running with a permit, or parked. *Running* includes ready
+/// to run.
 #[derive(Debug)]
 pub(crate) struct Permit {
     word: AtomicU8,
 }
 
 impl Permit {
-    /// The state of a fibre that runs or is about to run.
+    /// The state of a new fibre: running, without a permit.
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU8::new(RUNNING),
         }
     }
 
-    /// Consumes the permit, if there is one. Called by the fibre before it parks; if this returns
-    /// true, the fibre does not park.
+    /// Consumes the permit and returns true, if there is a permit. Called by the fibre before it
+    /// parks; if this returns true, the fibre does not park.
     pub(crate) fn take(&self) -> bool {
         if self.word.load(Ordering::Relaxed) == PERMITTED {
             // Acquire: pairs with the release in `give`, so that the fibre sees the waker's writes.
@@ -49,8 +50,9 @@ impl Permit {
         false
     }
 
-    /// Parks the fibre. Called by its processor once the fibre has left its stack. If there is a
-    /// permit, consumes it instead and returns false; the processor then runs the fibre again.
+    /// Parks the fibre, and returns true. Called by the fibre's processor once the fibre has left
+    /// its stack. If there is a permit, consumes it instead and returns false; the processor then
+    /// runs the fibre again.
     pub(crate) fn park(&self) -> bool {
         // Release: pairs with `give` and `give_if_parked`, so that the next processor to run the
         // fibre sees its stack as the fibre left it.
@@ -66,20 +68,21 @@ impl Permit {
         parked.is_ok()
     }
 
-    /// Unparks the fibre. Returns true if the fibre was parked; only this caller must then enqueue
-    /// the fibre. Unlike [`Permit::give`], leaves no permit if the fibre is not parked. Callable
-    /// from any thread.
+    /// Unparks the fibre if it is parked, and returns true; the caller must then put the fibre in a
+    /// queue. Returns false if the fibre is not parked. Unlike [`Permit::give`], leaves no permit
+    /// then. Callable from any thread.
     #[must_use]
     pub(crate) fn give_if_parked(&self) -> bool {
-        // Acquire: pairs with `park`. No release is needed: the caller enqueues the fibre, and the
-        // lock of the lane makes the caller's writes visible to the processor that takes the fibre.
+        // Acquire: pairs with `park`. No release is needed: the caller puts the fibre in a queue,
+        // which makes the caller's writes visible to the processor that takes the fibre.
         self.word
             .compare_exchange(PARKED, RUNNING, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Unparks the fibre, or leaves a permit if the fibre is not parked. Returns true if the fibre
-    /// was parked; only this caller must then enqueue the fibre. Callable from any thread.
+    /// Unparks the fibre if it is parked, and returns true; the caller must then put the fibre in a
+    /// queue. If the fibre is not parked, leaves a permit and returns false. Callable from any
+    /// thread.
     #[must_use]
     pub(crate) fn give(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);

@@ -7,10 +7,11 @@
 //!  └────────── run the fibre until it leaves its stack ◄────────────────┘
 //! ```
 //!
-//! *take*: a fibre from the processor's own queues. *poll*: the kernel, which may make fibres
-//! ready. *steal*: a fibre from another processor's queues. *announce*: the processor as idle, so
-//! that wakers know of it (`idle.rs`). *search*: the queues of all processors. Once a step has
-//! found a fibre, the remaining steps are skipped.
+//! *take*: takes a fibre from the processor's own queues. *poll*: looks for fibres whose waits are
+//! over, and makes them ready. *steal*: takes a fibre from another processor's queues. *announce*:
+//! enters the processor in the list of idle processors, from which wakers choose (`idle.rs`).
+//! *search*: takes a fibre from any queue. Once a step has found a fibre, the processor runs it and
+//! skips the remaining steps.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -27,8 +28,8 @@ use crate::switch::{LeaveReason, ThreadContext, as_processor, resume};
 use crate::sync::atomic::Ordering;
 use crate::sync::{pause, ticks};
 
-/// The source of the events that end the waits of fibres: completions, readiness and timers. The
-/// processor polls the driver between fibres, and sleeps in it if no fibre is ready.
+/// The source of the events that end the waits of fibres: completions, readiness and timers.
+/// Between fibres, the processor calls `poll`; if no fibre is ready, it calls `sleep`.
 pub(crate) trait Driver {
     /// Submits the fibres' requests to the kernel, and makes ready the fibres whose wait is over.
     fn poll(&mut self);
@@ -41,15 +42,15 @@ pub(crate) trait Driver {
     /// wakes the processor.
     fn sleep(&mut self);
 
-    /// Makes ready the fibres whose wait was over when `sleep` returned.
+    /// Called after `sleep`. Makes ready the fibres whose wait is over.
     fn after_sleep(&mut self);
 
     /// Whether the loop of the processor must end, because the runtime stops.
     fn must_stop(&self) -> bool;
 }
 
-/// Returns the next fibre for a processor to run, and sleeps while there is none. Returns `None` if
-/// the processor must end.
+/// Returns the fibre that a processor, the caller, runs next. Sleeps while there is none. Returns
+/// `None` if the processor must end.
 pub(crate) fn next<S: RunQueues>(
     scheduler: &S,
     idle: &IdleProcessors,
@@ -68,8 +69,8 @@ pub(crate) fn next<S: RunQueues>(
         idle.announce(state.processor);
         if let Some(ready) = scheduler.search(state) {
             if !idle.withdraw(state.processor) {
-                // A waker enqueued a fibre, and removed this processor from the list so that it
-                // runs that fibre. But this processor has found another fibre to run, so it wakes
+                // A waker has removed this processor from the list, in order to wake it for a
+                // fibre. But this processor may have found another fibre in its search, so it wakes
                 // another idle processor for the waker's fibre.
                 idle.wake_one();
             }
@@ -78,23 +79,25 @@ pub(crate) fn next<S: RunQueues>(
         if idle.begin_sleep(state.processor) {
             driver.sleep();
             // This processor is awake from here on. `after_sleep` enqueues fibres, and for each
-            // fibre it wakes an idle processor. This may be the calling processor, which is still
-            // announced as idle. So its state word is set to awake first: to wake a processor whose
-            // word says *asleep* costs a system call.
+            // fibre it wakes an idle processor. It may choose this processor, which is still in the
+            // list. So the state word of this processor is set to *awake* first: if the word said
+            // *asleep*, to wake the processor would cost a system call.
             idle.end_sleep(state.processor);
             driver.after_sleep();
-            // If `after_sleep` chose this processor, it has left a notification in the state word,
-            // which is cleared here. The enqueued fibres are not missed, because the next round of
-            // this loop takes from the queues.
+            // If `after_sleep` chose this processor, it has left a notification in the state word.
+            // The second call clears it. The enqueued fibres are not missed, because the next round
+            // of this loop takes from the queues.
             idle.end_sleep(state.processor);
         }
-        // If a waker ended the sleep, it has removed the announcement before, and this call does
-        // nothing. If an event or a timer ended the sleep, the announcement is still in the list.
+        // If a waker ended the sleep, the waker has already removed this processor from the list,
+        // and this call does nothing. If a completion or a timer ended the sleep, the processor may
+        // still be in the list.
         idle.withdraw(state.processor);
     }
 }
 
-/// Enqueues `ready`, a fibre that yields. Returns the fibre to run next, which may be the same one.
+/// Enqueues `ready`, a fibre that yields, and dequeues the fibre to run next. This may be the same
+/// fibre.
 pub(crate) fn exchange<S: RunQueues>(
     scheduler: &S,
     idle: &IdleProcessors,
@@ -106,23 +109,25 @@ pub(crate) fn exchange<S: RunQueues>(
     next
 }
 
-/// Wakes an idle processor if fibres remain in the processor's own queues after one was taken.
+/// Wakes an idle processor if fibres remain in the queues of `processor`, the caller, which has
+/// just taken a fibre from them. Without this, a ready fibre could be forgotten:
 ///
-/// A processor that becomes idle searches the lanes one after the other. During the search a fibre
+/// A processor that becomes idle searches the lanes one after the other. During the search, a fibre
 /// that yields can move from a lane not yet searched to a lane already searched, and the search
-/// then misses it. The processor that owns the second lane may never take the fibre, because it may
-/// itself run a fibre that never yields.
+/// then misses the fibre. The processor that owns the second lane may never take it, because that
+/// processor may be about to run another fibre that never yields.
 ///
 /// `has_any` sees every processor whose search missed a remaining fibre. That processor announced
-/// itself, then locked and unlocked the lane; the fibre was enqueued later, under the same lock.
+/// itself, then locked and unlocked the lane. The fibre was enqueued later, under the same lock.
 fn wake_for_remaining<S: RunQueues>(scheduler: &S, idle: &IdleProcessors, processor: usize) {
     if idle.has_any() && scheduler.has_more(processor) {
         idle.wake_one();
     }
 }
 
-/// Alternately polls the driver and tries to steal, for a bounded number of rounds. If the runtime
-/// has only one processor, it polls once, because there is nothing to steal.
+/// Polls the driver and tries to steal, alternately, for a bounded number of rounds
+/// ([`STEAL_ATTEMPTS`]). If the runtime has only one processor, polls once, because there is
+/// nothing to steal.
 fn poll_and_steal<S: RunQueues>(
     scheduler: &S,
     state: &mut TakeState<'_>,
@@ -166,8 +171,8 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
         let mut state = TakeState::new(number, &local.clock);
         let mut driver = ProcessorDriver { local: &local };
         driver.begin();
-        // The fibre that `exchange` returned when the last fibre yielded: it runs next. `None` if
-        // the last fibre did not yield.
+        // The fibre that `exchange` returned because the last fibre was still ready; it runs next.
+        // `None` if the last fibre has parked or ended.
         let mut exchanged = None;
         while let Some(ready) =
             exchanged.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
@@ -184,9 +189,9 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
                 shared.slots[number].counters.set_runs(runs);
                 driver.poll();
                 if driver.must_stop() {
-                    // The remaining fibres are abandoned, and `Runtime::stop` reports them. The
-                    // fibre in `exchanged` is leaked, because the registry still has a pointer to
-                    // its record.
+                    // The fibres that are left are abandoned, and `Runtime::stop` reports their
+                    // number. The reference to the fibre in `exchanged` is leaked, because the
+                    // registry still has a pointer to the fibre's record.
                     std::mem::forget(exchanged);
                     break;
                 }
@@ -196,9 +201,9 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
     });
 }
 
-/// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready. The second value
-/// is true if the caller must poll the kernel unless another fibre is ready
-/// ([`LeaveReason::YieldedToAll`]).
+/// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready, that is, if it
+/// yielded or has a permit. The second value is true if the caller must poll the kernel unless
+/// another fibre is ready ([`LeaveReason::YieldedToAll`]).
 fn run_one(thread_context: &ThreadContext, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     let record = ready.record();
     let number = local.number as u32;
@@ -240,8 +245,8 @@ struct ProcessorDriver<'a> {
 impl ProcessorDriver<'_> {
     /// Called when the processor starts.
     fn begin(&self) {
-        // The first recorded poll marks the processor as awake. From now on, if it does not poll
-        // for a long time, other processors take its completions.
+        // The first recorded poll marks the processor as awake. From now on, other processors take
+        // its completions whenever it has not polled for a long time.
         self.slot().record_poll();
         self.after_wake();
     }
@@ -250,8 +255,8 @@ impl ProcessorDriver<'_> {
     /// the last-level cache of the CPU on which the processor now runs.
     fn after_wake(&self) {
         let (shared, number) = (self.local.shared(), self.local.number);
-        // A fibre is stamped with this reading of the clock when it is enqueued. If the reading
-        // were still that from before the sleep, the time slept would count as the fibre's wait.
+        // A fibre that this processor enqueues is stamped with its last reading of the clock. If
+        // this were a reading from before the sleep, the sleep would count as a wait of the fibre.
         self.local.clock.set(ticks());
         shared.record_cache(number);
         if let Some(watch) = &shared.watch {
