@@ -35,13 +35,13 @@ fn steps(maintenance: &mut PageMaintenance) -> u64 {
 fn each_step_populates_a_fixed_number_of_bytes() {
     // In a store of 4 GiB a segment has 2 MiB. Maintenance populates twice the reserve of segments,
     // the index, and 4 MiB into which the index can grow.
-    let step_bytes = u64::from(POPULATE_BYTES);
+    let (step_bytes, segment_bytes) = (u64::from(POPULATE_BYTES), 2 << 20);
     let worker = worker(4 << 30);
     let store = worker.store();
     let segments = 2 * u64::from(store.log.reserve());
-    let index_bytes = store.index.bytes() + 2 * (2 << 20);
+    let index_bytes = store.index.bytes() + 2 * segment_bytes;
     let mut maintenance = PageMaintenance::new(store);
-    let expected = segments * (2 << 20) / step_bytes + index_bytes.div_ceil(step_bytes);
+    let expected = segments * segment_bytes / step_bytes + index_bytes.div_ceil(step_bytes);
     assert_eq!(steps(&mut maintenance), expected);
     assert_eq!(steps(&mut maintenance), 0);
     // A store of this size uses huge pages until they are disabled.
@@ -87,7 +87,8 @@ fn a_segment_being_repopulated_is_usable_after_maintenance_is_dropped() {
     store.set_limit(LIMIT / 8).unwrap();
     let mut discarded = 0;
     while store.statistics().bytes_used() > LIMIT / 8 {
-        // In second 1, at most 64 blocks.
+        // The arguments are the second, and the number of blocks to visit at most. `maintain` uses
+        // no more than `STEP_ITEMS` of them.
         worker.maintain(1, 64);
         worker.quiescent();
         discarded += u64::from(maintenance.step() == PageStep::Discarded);

@@ -1,10 +1,10 @@
 //! Interleaves a mapping over the NUMA nodes of the machine.
 //!
-//! By default the kernel allocates a page on the node of the thread that touches it first. The main
-//! thread populates pages before workers need them. So all memory of the cache would be on one
-//! node, and all workers would use the memory controller of that node. With the policy
-//! `MPOL_INTERLEAVE` (`set_mempolicy(2)`), consecutive pages are on different nodes, and each node
-//! has an equal part of the memory.
+//! By default the kernel allocates a page on the node of the thread that touches the page first.
+//! One thread, that of page maintenance (`page_maintenance.rs`), populates pages before workers
+//! need them. So all memory of the cache would be on one node, and all workers would use the memory
+//! controller of that node. With the policy `MPOL_INTERLEAVE` (`set_mempolicy(2)`), consecutive
+//! pages are on different nodes, and each node has an equal part of the memory.
 
 use std::ptr::{self, NonNull};
 

@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_populated_page_does_not_fault_on_its_first_write() {
-        // Call this once before the measurement, because its first call may cause page faults
-        // itself. For later calls, allow some faults.
+        // The first call of `faults` may cause page faults itself, so it is made before the
+        // measurement. Later calls may cause some faults too, so `faults_max` is not 0.
         faults();
         let faults_max = PAGES as u64 / 8;
         let whole = faults_after(|table, _| table.mapping.populate(0, table.mapping.len()));

@@ -118,8 +118,8 @@ impl Counters {
         cell.store(idle_s.into(), Ordering::Relaxed);
     }
 
-    /// Adds the counters of each size class to the same element of `sums`. A difference may be
-    /// negative until the counters of all workers have been added.
+    /// Adds the counters of each size class to the element of `sums` for this class. A difference
+    /// may be negative until the counters of all workers have been added.
     pub(crate) fn add_classes(&self, sums: &mut [ClassStatistics; SizeClass::COUNT]) {
         for (class, sum) in SizeClass::all().zip(sums) {
             let value = |counter| self.class_cell(class, counter).load(Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Counters {
         cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Adds the number of evicted items of each age range to the same element of `sum`.
+    /// Adds the number of evicted items of each age range to the element of `sum` for this range.
     pub(crate) fn add_ages(&self, sum: &mut [u64]) {
         for (to, from) in sum.iter_mut().zip(&self.ages) {
             *to += from.load(Ordering::Relaxed);

@@ -9,7 +9,8 @@ use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD};
 
 /// Number of classes.
 const CLASSES: usize = 39;
-/// The largest item of the first class, in bytes: memcached's header of 48 bytes and `-n 48`.
+/// The largest item of the first class, in bytes: memcached's header of 48 bytes, and 48 bytes for
+/// key, value and flags (memcached's option `-n`).
 const FIRST_LEN: u32 = 96;
 /// The largest item that memcached stores in one chunk (`slab_chunk_max`), in bytes. Longer items,
 /// which memcached stores in several chunks, are in the last class too.
@@ -17,8 +18,8 @@ const LAST_LEN: u32 = 512 << 10;
 /// The classes of items up to this length are in a table.
 const TABLE_LEN_MAX: usize = 2048;
 
-/// The largest item of each class, in bytes. Each length is 1.25 times the one before, rounded up
-/// to a multiple of 8.
+/// The largest item of each class, in bytes. Each length except the last is 1.25 times the one
+/// before, rounded up to a multiple of 8.
 const LENS: [u32; CLASSES] = {
     let mut lens = [0; CLASSES];
     let mut exact = FIRST_LEN as f64;
