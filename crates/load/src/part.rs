@@ -1,8 +1,9 @@
 //! The division of a run's connections into parts. Each part is opened by one process.
 //!
 //! A part is a range of connection numbers. In open loop, the number of a connection determines its
-//! target, its requests and their intended times ([`workload::Demand::schedule_of`]). None of these
-//! depends on the part, so all parts together offer exactly the load of the undivided run.
+//! target, its requests and their intended times ([`workload::Demand::schedule_of`]). The division
+//! into parts does not change them, so all parts together offer exactly the load of the undivided
+//! run.
 
 use std::ops::Range;
 
@@ -65,8 +66,8 @@ impl Part {
         rate_rps * (f64::from(self.count) / f64::from(config.connections))
     }
 
-    /// Whether the part opens saturating connections. The first part opens all saturating
-    /// connections of the run.
+    /// Whether the part opens saturating connections ([`Config::saturating_connections`]). The
+    /// first part opens all of them.
     pub(crate) fn is_saturating(&self, config: &Config) -> bool {
         self.number == 0 && config.saturating_connections > 0
     }
@@ -79,8 +80,8 @@ impl Part {
         }
     }
 
-    /// Whether a run with these settings can have this part: the part's number and connections are
-    /// within the bounds, and the part has at least one connection for each thread.
+    /// Whether a run with the settings `config` can have this part: the part's number and
+    /// connections are within the bounds, and the part has at least one connection for each thread.
     pub(crate) fn fits(&self, config: &Config) -> bool {
         let end = self.first.checked_add(self.count);
         self.number < PARTS_MAX

@@ -1,4 +1,5 @@
-//! Stores the records on the servers before a run, and measures how many of them stay resident.
+//! Stores the records on the servers before a run, and measures how many of them are resident: the
+//! servers still have them after the last record has been stored.
 
 use std::sync::atomic::AtomicBool;
 
@@ -32,7 +33,7 @@ pub struct Prefill {
     pub bytes: u64,
     /// The number of records read back.
     pub sampled: u64,
-    /// The share of these records that were found.
+    /// The share of the records read back that were found.
     pub resident: f64,
     /// The duration of the prefill, including the time in which records are read back.
     pub elapsed_ns: u64,
@@ -49,15 +50,14 @@ pub struct Progress {
 
 /// Sets every record of `config` on every target. If the load increments or decrements counters,
 /// also sets the counter of every record to 0. Then reads records back: all of them, or a sample of
-/// [`RESIDENT_SAMPLE_MAX`] that is drawn from the seed. Every answer is checked. `progress` is
-/// called about 200 times.
+/// [`RESIDENT_SAMPLE_MAX`] that is drawn from the seed. `progress` is called about 200 times.
 ///
 /// A prefill uses persistent connections, even if the load itself uses another carrier. The
-/// exception is the protocol textile, which has no persistent connections. There each set has its
-/// own TCP connection, and gets are sent over UDP.
+/// exception is the protocol textile, which has no persistent connections. In this protocol, each
+/// set has its own TCP connection, and gets are sent over UDP.
 ///
 /// # Errors
-/// A setting is invalid, a server cannot be reached, or it stops answering.
+/// A setting is invalid, or a server cannot be reached or stops answering.
 pub fn prefill(config: &Config, progress: impl FnMut(Progress)) -> Result<Prefill, Error> {
     match config.protocol {
         Protocol::Text => prefill_over::<Persistent<Text>>(config, progress),
@@ -93,6 +93,7 @@ fn prefill_over<C: Carrier>(
     let keyspace = config.keyspace()?;
     let sampler = config.demand().record_sampler();
     let (records, sampled) = (config.records, config.records.min(RESIDENT_SAMPLE_MAX));
+    // `counts`: the operation is an increment or a decrement.
     let counters = if config.mix().operations().any(Op::counts) {
         records
     } else {
@@ -158,7 +159,7 @@ struct Prefiller<'a, C: Carrier> {
     batch: Batch,
     /// The receive buffer of all connections.
     buffer: Vec<u8>,
-    /// The number of sets that the server has stored.
+    /// The number of values that the server has stored.
     stored: u64,
     /// The number of bytes of all requests so far.
     bytes: u64,
@@ -212,7 +213,9 @@ impl<'a, C: Carrier> Prefiller<'a, C> {
             self.fill(number, &mut requests)
                 .map_err(|error| self.error(error.to_string()))?;
         }
-        // On a persistent connection, an answer can be late but not lost.
+        // A carrier with time-outs may lose a request or an answer. After `PREFILL_LOST_NS` without
+        // any answer, all outstanding requests count as lost. On a persistent connection, an answer
+        // can be late but not lost.
         let wait_ns = if C::TIMES_OUT {
             PREFILL_LOST_NS
         } else {

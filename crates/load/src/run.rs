@@ -64,8 +64,8 @@ pub fn run_recorded(
     run_local(config, None, recorded_max, &mut on_second)
 }
 
-/// Makes one run with a measuring client beside the load. The summary's `measuring_client` is the
-/// result of that client.
+/// Makes one run with a measuring client at the same time as the load. The summary's
+/// `measuring_client` is the result of the client.
 ///
 /// # Errors
 /// As [`run`], for the load or for the measuring client.
@@ -78,6 +78,8 @@ pub fn run_measured(
     run.map(|(summary, _)| summary)
 }
 
+/// Makes one run whose connections are all opened by this process, and a measuring client if
+/// `client` is given.
 fn run_local(
     config: &Config,
     client: Option<&MeasuringClient>,
@@ -129,9 +131,12 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// Returns the present resident memory of the process that `--watch-pid` names. Fails if the
-    /// process does not exist. To be called before the connections are opened. None: no process is
-    /// named.
+    /// Returns the present resident memory of the process that `--watch-pid` names. None: no
+    /// process is named. Called before the connections are opened, so that the memory of the server
+    /// for these connections is not included.
+    ///
+    /// # Errors
+    /// The process does not exist.
     pub(crate) fn resident_bytes(config: &Config) -> Result<Option<u64>, Error> {
         let cost = config
             .watch_pid
@@ -147,7 +152,7 @@ impl Observers {
         })
     }
 
-    /// Waits for the end of the interval and adds the observations to the summary.
+    /// Waits for the end of the measured interval and adds the observations to the summary.
     pub(crate) fn join(
         self,
         config: &Config,
@@ -183,8 +188,8 @@ pub(crate) struct GeneratorThreads {
 }
 
 struct ThreadHandle {
-    /// Sends the timeline to the thread, which then starts its load. If this is dropped before a
-    /// timeline was sent, the thread ends.
+    /// Sends the timeline to the thread, which then starts its load. If the sender is dropped
+    /// before it has sent a timeline, the thread ends.
     start: Sender<Timeline>,
     thread: JoinHandle<Result<Outcome, Error>>,
 }
@@ -220,14 +225,14 @@ impl GeneratorThreads {
         if let Some(script) = script {
             threads.script = Some(script.report);
             sources = script.sources;
-            // The loop below takes the sources from the end, and starts with the first thread.
+            // For each thread, from the first on, the loop below pops the last source of the list.
             sources.reverse();
         }
         for number in 0..config.threads {
             let (spare_sender, spare) = mpsc::channel();
-            // The engine allocates its first window itself. It takes its second window from the
-            // channel. The window sent here is that one, because the second window begins before
-            // the main thread can return the first.
+            // The engine allocates its first window itself, and takes its further windows from the
+            // channel. The second one is sent here, because it begins before the main thread can
+            // have returned the first one.
             let _ = spare_sender.send(Window::preallocated(&operations, threads.files));
             let (start_sender, start) = mpsc::channel();
             let connections = part.of_thread(number, config.threads);
@@ -295,8 +300,8 @@ impl GeneratorThreads {
     }
 
     /// Waits for the end of the run. Returns the summary of the part, and the requests whose times
-    /// were recorded one by one. As soon as all threads have sent their window of a number, calls
-    /// `on_window` with this number and the sum of these windows.
+    /// were recorded one by one. As soon as all threads have sent their windows with the same
+    /// number, calls `on_window` with this number and the sum of these windows.
     pub(crate) fn finish(
         self,
         config: &Config,
@@ -328,6 +333,7 @@ impl GeneratorThreads {
         let mut pending: Vec<(Window, usize)> = Vec::new();
         // Empty windows, for new sums.
         let mut free_sums = vec![Window::preallocated(&self.operations, self.files)];
+        // The number of the first window that not all threads have sent.
         let mut next = 0;
         // Every thread sends all its windows, unless it fails or is stopped. If windows are missing
         // for this reason, `recv` fails as soon as all threads have ended.
@@ -454,8 +460,8 @@ impl ThreadSetup {
             true => None,
             false => Some(Saturating::new(
                 saturating,
-                // The measured connections draw their requests from the streams with the numbers
-                // below this one.
+                // The random streams with the numbers below `config.connections` are those of the
+                // measured connections.
                 requests(config.connections)?,
                 config.saturating_depth,
             )),
@@ -472,6 +478,7 @@ impl ThreadSetup {
                 let source = ScheduleSource::new(schedule, share_rps, end_ns);
                 Some(RequestSource::Open(source))
             }
+            // All connections of the thread take their requests from one random stream.
             Rate::Max => Some(RequestSource::Closed(requests(first)?)),
         };
         let script = self.script.map(RequestSource::Script);

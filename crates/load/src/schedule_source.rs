@@ -1,5 +1,5 @@
-//! The schedule of one generator thread. As many of its requests as fit in the memory limit are
-//! generated in advance.
+//! The schedule of one generator thread. Its requests are generated before the run, up to a maximum
+//! number that bounds the memory.
 
 use std::collections::VecDeque;
 
@@ -17,9 +17,9 @@ pub(crate) struct ScheduleSource {
     schedule: Schedule,
     /// The requests that are generated and not yet taken.
     generated: VecDeque<PlannedRequest>,
-    /// The end of the run, from the beginning of the schedule.
+    /// The end of the run, as a time since the beginning of the schedule.
     end_ns: u64,
-    /// The schedule has no further request before `end_ns`.
+    /// Whether the schedule has no further request before `end_ns`.
     exhausted: bool,
 }
 
@@ -27,7 +27,7 @@ impl ScheduleSource {
     /// Returns a source of the requests of `schedule` that are intended before `end_ns`. Generates
     /// the first [`PREGENERATED_MAX`] of them. `rate_rps` is the rate of the schedule.
     pub(crate) fn new(schedule: Schedule, rate_rps: f64, end_ns: u64) -> Self {
-        // 10 % above the expected number, so that the list rarely has to grow.
+        // 10 % and 1024 requests above the expected number, so that the list rarely has to grow.
         let expected = (rate_rps * end_ns as f64 / 1e9 * 1.1) as usize + 1024;
         let generated = VecDeque::with_capacity(expected.min(PREGENERATED_MAX));
         let mut source = Self {
@@ -42,8 +42,8 @@ impl ScheduleSource {
         source
     }
 
-    /// Returns the intended time of the next request, from the beginning of the schedule. None: the
-    /// schedule has ended.
+    /// Returns the intended time of the next request, since the beginning of the schedule. None:
+    /// the schedule has ended.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.generated.front().map(|planned| planned.intended_ns)

@@ -5,8 +5,9 @@
 //! FILE ─► reader thread ─► one bounded channel per generator thread ─► ScriptSource ─► engine
 //! ```
 //!
-//! All requests for a key go over one connection, so they stay in the order of the script. The
-//! reader waits while a channel is full, so a script of any length needs the same memory.
+//! The first key of a request determines its connection. Requests with the same first key are
+//! therefore sent in the order of the script. The reader waits while a channel is full, so a script
+//! of any length needs the same memory.
 
 mod lengths;
 
@@ -48,8 +49,8 @@ pub(crate) struct ScriptItem {
     pub(crate) ttl_s: u32,
 }
 
-/// The keys and lengths of a thread's script requests, until each request has ended. A [`Request`]
-/// has no space for a key, so its record number is the index of its item here.
+/// The items (keys and lengths) of a thread's script requests that have not ended. A [`Request`]
+/// has no space for a key. Its record number is the index of the request's item in `items`.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptItems {
     items: Vec<Option<ScriptItem>>,
@@ -73,7 +74,7 @@ impl ScriptItems {
         };
         match op {
             Op::MultiGet => {
-                // The number that selects the keys of a multiget if there is no script.
+                // Without a script, this number selects the further records of the multiget.
                 let unused = 0;
                 Request::multiget(index.into(), key_count, unused)
             }
@@ -105,14 +106,15 @@ pub(crate) struct ScriptSource {
     batches: Receiver<Vec<ScriptRequest>>,
     /// The requests of the last received batch that are not taken yet.
     received: VecDeque<ScriptRequest>,
-    /// The reader has ended for any reason, and no further batch will come.
+    /// Whether the reader has ended for any reason. Then no further batch will come.
     reader_ended: bool,
-    /// The loop is open, so requests have intended times.
+    /// Whether the load is an open loop, in which requests have intended times.
     pub(crate) open: bool,
 }
 
 impl ScriptSource {
-    /// Returns the source of the requests that a reader sends in batches. `open`: the loop is open.
+    /// Returns the source of the requests that a reader sends in batches. `open` says whether the
+    /// load is an open loop.
     pub(crate) fn new(batches: Receiver<Vec<ScriptRequest>>, open: bool) -> Self {
         Self {
             batches,
@@ -122,7 +124,7 @@ impl ScriptSource {
         }
     }
 
-    /// Receives the next batch without waiting, if all requests of the last one are taken.
+    /// If all requests of the last batch are taken, receives the next batch. Does not wait for it.
     fn receive(&mut self) {
         if !self.received.is_empty() || self.reader_ended {
             return;
@@ -149,9 +151,9 @@ impl ScriptSource {
 
     /// Takes the next request, for use at the end of a run. If no request is left of the last
     /// received batch, waits for another batch until `deadline_ns` on the monotonic clock, because
-    /// the reader may be late. The reader stops by itself at the first request that lies after the
-    /// end of the load. None: the reader has ended, or its own input is so slow that it has sent
-    /// nothing in time.
+    /// the reader may be late. The reader ends by itself at the first request that lies after the
+    /// end of the load. None: the reader has ended, or the script arrives so slowly that the reader
+    /// has sent nothing before `deadline_ns`.
     pub(crate) fn pop_until(&mut self, deadline_ns: u64) -> Option<ScriptRequest> {
         if self.received.is_empty() && !self.reader_ended {
             let wait_ns = deadline_ns.saturating_sub(monotonic_ns());
@@ -244,8 +246,8 @@ struct IntendedTimes {
     /// The arrival process, which gives the intended times of lines without a time. None: closed
     /// loop.
     arrivals: Option<Arrivals>,
-    /// The time stated in the first line that has one. Times in later lines are relative to this
-    /// time.
+    /// The time in the first line that states a time. It is the beginning of the load: the times of
+    /// later lines count from it.
     origin_ns: Option<u64>,
     /// The intended time of the last line.
     last_ns: u64,
@@ -398,7 +400,7 @@ impl ScriptReader {
         Ok(())
     }
 
-    /// Returns the number of the connection that sends all requests for a key.
+    /// Returns the number of the connection for all requests whose first key is `key`.
     fn connection_of(&self, key: &[u8]) -> u32 {
         // Scales the hash, which is below 2³², to a connection number below `connections`.
         let product = u64::from(hash(key)) * u64::from(self.connections);
@@ -486,7 +488,8 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
 }
 
 /// Returns the hash of a key: FNV-1a (Fowler, Noll & Vo), followed by a shift and a multiplication.
-/// These mix the low bits into the high bits, because the high bits choose the connection.
+/// The shift and the multiplication mix the low bits into the high bits, which choose the
+/// connection.
 fn hash(key: &[u8]) -> u32 {
     let fnv = |hash: u32, &byte: &u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
     let hash = key.iter().fold(2_166_136_261, fnv);
