@@ -1,19 +1,20 @@
-//! Reads of items that are only in the tier.
+//! Reads of items that are only in the tier (the files below the store, which keep evicted items).
 //!
-//! The session does not execute a request whose item is only in the tier. It reads the item first:
+//! If the item of a request is only in the tier, the session first reads the item, and then
+//! executes the request:
 //!
 //! 1. [`Session::answer`] begins to execute the request. Its item is only in the tier, so execution
 //!    calls `want` and stops.
-//! 2. `begin_fetch` issues a [`Ticket`] for each wanted item, with which the result will come back,
-//!    and passes the read to a reader thread. Other connections have their turns while that thread
-//!    waits for the disk.
+//! 2. `begin_fetch` issues a [`Ticket`] for each wanted item and passes the ticket with the read to
+//!    a reader thread. The result returns through the ticket. Other connections have their turns
+//!    while the reader thread waits for the disk.
 //! 3. [`Session::complete_read`] takes the result of each read.
 //! 4. After the last result, [`Session::answer`] restores the items to memory (`Fetch::finish`),
 //!    and executes the request.
 //!
 //! So a command has the same effect on an item in the tier as on an item in memory. If the item
 //! changed during the read, the store does not restore the old item, and the request finds the new
-//! one. If the read fails, the item is gone and the request misses.
+//! item. If the read fails, the item is lost and the request misses.
 
 use service::{Abandoned, Next, Ticket, Tickets};
 use store::{KeyHash, Rejected, TierAddress};
@@ -22,7 +23,8 @@ use tier::{Readers, Record, Reply, Request};
 use crate::limits::{FETCH_TRIES_MAX, FETCHES_MAX};
 use crate::session::{RequestContext, Session};
 
-/// The result of a read of the tier. `None`: there is no item.
+/// The result of a read of the tier. `None`: the item could not be read, or is not in the tier any
+/// more.
 pub type TierRead = Option<Record>;
 
 /// The ticket that a read of the tier completes.
@@ -39,7 +41,7 @@ impl Reply for TierTicket {
     }
 }
 
-/// What a session needs to read from the tier.
+/// The objects with which a session reads items from the tier.
 #[derive(Debug)]
 pub struct TierAccess<'a> {
     /// The threads that read.
@@ -48,7 +50,7 @@ pub struct TierAccess<'a> {
     pub tickets: Tickets<'a, TierRead>,
     /// The items that the session needs before it can execute the next request.
     wanted: Vec<Wanted>,
-    /// The number of times that the next request has waited for the tier already.
+    /// The number of times that the request to execute next has already waited for the tier.
     tries: u8,
 }
 
@@ -80,16 +82,17 @@ pub(crate) struct Fetch {
     waiting: usize,
     /// The records that have been read and are not yet restored to memory.
     read: Vec<Record>,
-    /// A read was refused, because too many reads were waiting or no ticket was free. The request
-    /// is then executed without the item. A read misses. For a write that depends on the item, the
-    /// store returns [`Rejected::Deferred`], and the session executes it again in a later turn.
+    /// Whether a read of the tier was refused, because too many reads were waiting or no ticket was
+    /// free. The request is then executed without the item. If the request is a read, it misses. If
+    /// it is a write that depends on the item, the store returns [`Rejected::Deferred`], and the
+    /// session executes the request again in a later turn.
     is_refused: bool,
     /// The number of times that the request has waited for the tier, this time included.
     tries: u8,
 }
 
 impl Fetch {
-    /// Takes the result of one read of the tier.
+    /// Stores the result of one read of the tier.
     fn complete(&mut self, result: Result<TierRead, Abandoned>) {
         self.waiting = self.waiting.saturating_sub(1);
         match result {
@@ -100,8 +103,8 @@ impl Fetch {
         }
     }
 
-    /// Restores to memory the items that the readers have returned. Returns what the session has to
-    /// wait for, or `None` if it may execute its requests.
+    /// Restores to memory the items that the reader threads have returned. Returns what the session
+    /// has to wait for, or `None` if it may execute its requests.
     #[cold]
     pub(crate) fn finish(&mut self, context: &mut RequestContext<'_>) -> Option<Next> {
         if self.waiting > 0 {
@@ -124,6 +127,7 @@ impl Fetch {
             }
             self.read.pop();
         }
+        // The maximum makes the request go on without the item: see `want`.
         tier.tries = match self.is_refused {
             true => FETCH_TRIES_MAX,
             false => self.tries,
@@ -133,7 +137,7 @@ impl Fetch {
 }
 
 impl Session {
-    /// Takes the result of one read of the tier.
+    /// Stores the result of one read of the tier.
     pub fn complete_read(&mut self, result: Result<TierRead, Abandoned>) {
         if let Some(fetch) = &mut self.fetch {
             fetch.complete(result);
@@ -142,9 +146,10 @@ impl Session {
 }
 
 impl RequestContext<'_> {
-    /// Whether the request has to wait for the item of `key`, because it is in the tier. If so, the
-    /// item is added to the items to read. The caller has found no item in memory. A request whose
-    /// item was evicted again after each read waits at most [`FETCH_TRIES_MAX`] times.
+    /// Whether the request has to wait for the item of `key`, because the item is in the tier. If
+    /// so, the item is added to the items to read. Called when the key has no item in memory. A
+    /// request waits at most [`FETCH_TRIES_MAX`] times, even if its item is evicted again after
+    /// each read.
     #[cold]
     pub(crate) fn want(&mut self, key: &[u8], hash: KeyHash) -> bool {
         let Some(tier) = &mut self.tier else {
@@ -164,7 +169,8 @@ impl RequestContext<'_> {
         true
     }
 
-    /// Whether a request that changes an item has to wait, because the item is in the tier only.
+    /// Whether a request that changes an item has to wait, because the item is only in the tier. If
+    /// so, the item is added to the items to read.
     #[inline]
     pub(crate) fn must_fetch(&mut self, key: &[u8], hash: KeyHash) -> bool {
         self.tier.is_some() && self.must_fetch_from_tier(key, hash)
@@ -175,8 +181,8 @@ impl RequestContext<'_> {
         !self.worker.is_in_memory(key, hash) && self.want(key, hash)
     }
 
-    /// For a request with several keys that already waits for an item: also reads the item of one
-    /// of its later keys, if that item is only in the tier.
+    /// Called for the later keys of a request with several keys that has to wait for an item. If
+    /// the item of `key` is only in the tier too, adds it to the items to read.
     #[cold]
     pub(crate) fn want_too(&mut self, key: &[u8], hash: KeyHash) {
         if let Some(tier) = &self.tier
@@ -186,7 +192,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Records that a request was executed, or one key of a request with several keys.
+    /// Records that a request, or one key of a request with several keys, was executed. The next
+    /// one has not waited for the tier yet.
     #[inline]
     pub(crate) fn note_progress(&mut self) {
         if let Some(tier) = &mut self.tier {
@@ -202,7 +209,8 @@ impl RequestContext<'_> {
             .is_some_and(|tier| !tier.wanted.is_empty())
     }
 
-    /// Begins the reads of the wanted items. Returns `None` if there are none.
+    /// Begins the reads of the wanted items. Returns them, and what the session needs next. Returns
+    /// `None` if no item is wanted.
     #[cold]
     pub(crate) fn begin_fetch(&mut self) -> Option<(Box<Fetch>, Next)> {
         let tier = self.tier.as_mut()?;
@@ -216,7 +224,7 @@ impl RequestContext<'_> {
             tries: tier.tries + 1,
         });
         for wanted in tier.wanted.drain(..) {
-            // All tickets have the number 0: `complete_read` takes the results in any order.
+            // All tickets have the number 0, because the results may arrive in any order.
             let Some(ticket) = tier.tickets.issue(0) else {
                 fetch.is_refused = true;
                 continue;

@@ -5,7 +5,7 @@ use store::{Rejected, Upload, Worker};
 use crate::operation::StoreOptions;
 use crate::protocols::OwnedEncoder;
 
-/// A partly received value, and the storage command that it belongs to. The key is in `upload`.
+/// A partly received value and its storage command. The key is in `upload`.
 #[derive(Debug)]
 pub(crate) struct PendingUpload {
     pub(crate) upload: Upload,
@@ -13,7 +13,8 @@ pub(crate) struct PendingUpload {
     pub(crate) encoder: OwnedEncoder,
 }
 
-/// The parts of a storage command that are needed to publish its value.
+/// The parts of a storage command that are needed to publish its value (to make it visible in the
+/// store).
 #[derive(Debug)]
 pub(crate) struct StoreRequest {
     pub(crate) options: StoreOptions,
@@ -27,7 +28,7 @@ pub(crate) struct StoreRequest {
 pub(crate) struct ValueEnd {
     /// The part of the expected line end that has not been received.
     missing: &'static [u8],
-    /// Whether all bytes received so far equal the expected ones.
+    /// See [`ValueEnd::is_valid`].
     is_valid: bool,
 }
 
@@ -40,12 +41,13 @@ impl ValueEnd {
         }
     }
 
-    /// Whether all bytes received so far equal the expected ones.
+    /// Whether all bytes received so far equal the expected bytes.
     pub(crate) fn is_valid(&self) -> bool {
         self.is_valid
     }
 
-    /// Compares the front of `bytes` with the missing part.
+    /// Receives the missing part from the front of `bytes`, as far as it is there, and compares it
+    /// with the expected bytes.
     fn receive(&mut self, bytes: &[u8]) {
         let len = self.missing.len().min(bytes.len());
         let (expected, missing) = self.missing.split_at(len);
@@ -55,13 +57,14 @@ impl ValueEnd {
 }
 
 impl PendingUpload {
-    /// The number of bytes still to receive, the line end included.
+    /// The number of bytes that have not been received, including the line end.
     pub(crate) fn missing(&self) -> usize {
         self.upload.missing() + self.request.value_end.missing.len()
     }
 
-    /// Copies missing bytes from the front of `bytes`, as many as there are. After an error some
-    /// bytes may have been copied; [`missing`](Self::missing) counts the others.
+    /// Copies missing bytes from the front of `bytes`, as many as `bytes` has. If this fails, some
+    /// bytes may have been copied. [`missing`](Self::missing) then counts only the bytes that are
+    /// still missing.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
@@ -75,7 +78,7 @@ impl PendingUpload {
         Ok(())
     }
 
-    /// The memory that the next bytes of the value may be received into.
+    /// The memory of the store into which the next bytes of the value may be received directly.
     pub(crate) fn unfilled(&mut self) -> &mut [u8] {
         self.upload.unfilled()
     }

@@ -1,9 +1,10 @@
-//! A rate at which a walk visits entries of the index.
+//! The rate at which a walk of the store visits entries of the index.
 //!
-//! A walk makes steps, and between them pauses of a fixed length ([`PREFIX_PAUSE`]). The rate
-//! allows a number of entries for each pause. A step visits all entries of [`WALK_BUCKETS`]
-//! buckets, so this number is seldom a whole number of steps. The difference is carried over to the
-//! next pause, so the rate is exact over time. At a low rate, several pauses follow one step.
+//! A walk makes steps, and between them pauses of a fixed length ([`PREFIX_PAUSE`]). After each
+//! pause, the rate allows the walk to visit a number of further entries. A step visits all entries
+//! of [`WALK_BUCKETS`] buckets, so this number is seldom a whole number of steps. The difference is
+//! carried over to the next pause, so the rate is exact over time. At a low rate, several pauses
+//! follow one step.
 
 use store::limits::BUCKET_ENTRIES;
 
@@ -14,12 +15,12 @@ const STEP_ENTRIES: i64 = (WALK_BUCKETS * BUCKET_ENTRIES) as i64;
 /// Pauses in a second.
 const PAUSES_PER_S: i64 = (1_000 / PREFIX_PAUSE.as_millis()) as i64;
 
-/// The rate of a walk, and how much it may visit before its next pause.
+/// The rate of a walk, and the number of entries that the walk may visit before its next pause.
 #[derive(Debug)]
 pub(crate) struct VisitRate {
     entries_per_s: u32,
-    /// The number of entries that may be visited before the next pause, times [`PAUSES_PER_S`].
-    /// Negative if more entries were visited than the rate allows so far.
+    /// The number of entries that may be visited before the next pause, multiplied by
+    /// [`PAUSES_PER_S`]. Negative if the walk has visited more entries than the rate allows so far.
     balance: i64,
 }
 
@@ -32,7 +33,7 @@ impl VisitRate {
         }
     }
 
-    /// Whether the walk may make a step now. If so, the step counts as made.
+    /// Whether the walk may make a step now. If so, the entries of the step count as visited.
     pub(crate) fn may_step(&mut self) -> bool {
         let may_step = self.balance > 0;
         if may_step {
@@ -41,7 +42,7 @@ impl VisitRate {
         may_step
     }
 
-    /// Begins a pause, and adds the number of entries that the rate allows for it. Called after
+    /// Begins a pause, and adds the number of entries that the rate allows after it. Called when
     /// [`may_step`](Self::may_step) has returned false.
     pub(crate) fn pause(&mut self) {
         self.balance += i64::from(self.entries_per_s);
@@ -77,7 +78,8 @@ mod tests {
             (200_000, 1_000),
             (u32::MAX, 2),
         ] {
-            // A step visits 64 entries, and a second has 100 pauses.
+            // A step visits 64 entries, and a second has 100 pauses. Multiplied by 100, a step is
+            // 6400 entries.
             let visited: u64 = steps(entries_per_s, pauses).iter().sum::<u64>() * 64;
             let allowed = u64::from(entries_per_s) * pauses as u64;
             assert!(

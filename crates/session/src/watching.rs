@@ -1,4 +1,6 @@
-//! The watchers of a cache, and the delivery of log lines to them.
+//! The watchers of a cache, and the delivery of log lines to them. A *watcher* is a client that has
+//! sent `watch`. A *stream* is the log lines about one kind of event. The *collector* is a thread
+//! that moves the lines from the workers' buffers to the watchers.
 
 use std::sync::Arc;
 
@@ -11,13 +13,15 @@ use crate::limits::WATCHERS_MAX;
 use crate::registry::CounterRegistry;
 use crate::tier_reads::TierRead;
 
-/// The watchers, and the totals of their lines.
+/// The present watchers, and the numbers of lines delivered to all watchers so far.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
+    /// The part of the log that all workers share. `None`: the server has no log.
     shared: Option<Arc<LogShared>>,
     present: Vec<Arc<Watcher>>,
     delivered: Delivered,
-    /// The collector has been started. It has not ended since: it ends when it finds no watchers.
+    /// Whether the collector is running. It is started for the first watcher, and ends when it
+    /// finds no watchers.
     is_collecting: bool,
 }
 
@@ -60,12 +64,12 @@ impl CounterRegistry {
         self.watchers().shared = Some(shared);
     }
 
-    /// Adds a watcher whose connection has this file descriptor. Returns it, and whether the caller
-    /// has to start the collector: a thread that calls [`collect_log`](Self::collect_log)
+    /// Adds a watcher whose connection has this file descriptor. Returns its handle, and whether
+    /// the caller has to start the collector, which calls [`collect_log`](Self::collect_log)
     /// repeatedly.
     ///
     /// # Errors
-    /// The reason, if no watcher can be added.
+    /// No watcher can be added. The error is the reason.
     pub fn watch(
         self: &Arc<Self>,
         streams: Streams,
@@ -76,6 +80,7 @@ impl CounterRegistry {
         if watchers.present.len() >= WATCHERS_MAX {
             return Err(WatchRefused::TooMany);
         }
+        // The number of the last line before this watcher, and the size of the watcher's buffer.
         let (gid, bytes_max) = (shared.last_gid(), shared.config.watcher_bytes);
         let watcher = Arc::new(Watcher::new(streams, descriptor, gid, bytes_max));
         watchers.present.push(Arc::clone(&watcher));
@@ -91,8 +96,8 @@ impl CounterRegistry {
         self.watchers().streams()
     }
 
-    /// Delivers all lines to the watchers. Returns whether there were lines, or `None` if there is
-    /// no watcher, so that the collector ends.
+    /// Delivers all lines to the watchers. Returns whether there were lines. Returns `None` if
+    /// there is no watcher; the collector then ends.
     pub fn collect_log(&self) -> Option<bool> {
         let present = {
             let mut watchers = self.watchers();
@@ -121,7 +126,7 @@ impl CounterRegistry {
     }
 
     /// Closes the watchers whose clients have closed their side of the connection. `has_hung_up`
-    /// tests this for a file descriptor.
+    /// says whether the client of the connection with a file descriptor has done so.
     pub fn close_watchers(&self, has_hung_up: fn(i32) -> bool) {
         let present = self.watchers().present.clone();
         for watcher in present {
@@ -129,8 +134,8 @@ impl CounterRegistry {
         }
     }
 
-    /// Records that the collector could not be started, or that it ended while there were watchers.
-    /// Adding the next watcher then starts it again.
+    /// Records that the collector could not be started, or that it ended although there were
+    /// watchers. When the next watcher is added, the collector is started again.
     pub fn collector_failed(&self) {
         self.watchers().is_collecting = false;
     }
@@ -156,6 +161,7 @@ impl CounterRegistry {
         }
     }
 
+    /// Tells all workers, and the list of connections, which streams are watched.
     fn update_streams(&self, watchers: &Watchers) {
         let streams = watchers.streams();
         for counters in &*self.workers() {
@@ -167,7 +173,7 @@ impl CounterRegistry {
 }
 
 impl Watchers {
-    /// Sets up the log of a new worker.
+    /// Connects the log of a new worker, and tells the worker which streams are watched.
     pub(crate) fn set_up(&self, worker: &Counters) {
         if let Some(shared) = &self.shared {
             worker.log().share(shared);
@@ -183,7 +189,9 @@ impl Watchers {
 }
 
 impl Watching {
-    /// Appends lines to `out`, and returns what the session needs before it gets more.
+    /// Appends lines to `out`. Returns what the session needs before it can append further lines.
+    /// If there are no lines, takes a ticket from `issue`. The next line completes the ticket, which
+    /// gives the session a turn.
     pub(crate) fn resume(
         &self,
         out: &mut Vec<u8>,
@@ -193,7 +201,8 @@ impl Watching {
         match self.watcher.take(out, issue) {
             true if out.len() > before => Next::OutputSpace,
             true => Next::Completion,
-            // Without a ticket the connection would wait forever.
+            // The client has closed its side of the connection, or no ticket is free. Without a
+            // ticket the connection would wait forever.
             false => Next::Close,
         }
     }

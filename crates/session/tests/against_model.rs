@@ -1,5 +1,6 @@
-//! Random sequences of commands. The replies of the session must equal those of the model, however
-//! the input is split, and no input may make the session panic.
+//! Random sequences of commands. The replies of the session must equal the replies of the model
+//! (the crate `model`, a simple cache), however the input is split, and no input may make the
+//! session panic.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -54,7 +55,7 @@ impl ServerControl for NoControl {
     }
 }
 
-/// A session with its own store, its unconsumed input and all its replies.
+/// A session with a store of its own, its unconsumed input, and all replies so far.
 struct TestSession {
     worker: Worker,
     counters: Counters,
@@ -97,7 +98,7 @@ impl TestSession {
         }
     }
 
-    /// Receives `bytes` as further input, and gives the session turns until it needs more.
+    /// Receives `bytes` as further input, and gives the session turns until it needs more input.
     fn receive(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         let mut prepared = Vec::new();
@@ -156,6 +157,7 @@ fn value() -> impl Strategy<Value = String> {
         Just(String::new()),
         Just("\r\n".to_owned()),
         Just("get k1\r\n".to_owned()),
+        // The session sends values of more than 16 KiB from the store's memory, without a copy.
         (0..3_usize).prop_map(|times| "v".repeat(times * 20_000)),
     ]
 }
@@ -216,9 +218,9 @@ fn short_command() -> impl Strategy<Value = String> {
 /// Returns commands whose replies contain no CAS, because the session and the model assign
 /// different numbers.
 fn command() -> impl Strategy<Value = Vec<u8>> {
-    let gets =
+    let read =
         prop::collection::vec(key(), 1..5).prop_map(|keys| format!("get {}\r\n", keys.join(" ")));
-    prop_oneof![6 => store_command(), 4 => gets, 5 => meta_command(), 6 => short_command()]
+    prop_oneof![6 => store_command(), 4 => read, 5 => meta_command(), 6 => short_command()]
         .prop_map(String::into_bytes)
 }
 
@@ -238,8 +240,9 @@ fn received_in_parts(bytes: &[u8], cuts: &[usize], requests_per_turn: usize) -> 
     session
 }
 
-/// Overwrites bytes of the input at the offsets in `garbage`. Then compares a session that receives
-/// the whole input at once with a session that receives it split at the offsets `cuts`.
+/// Overwrites bytes of the input: each element of `garbage` is an offset (modulo the length of the
+/// input) and the new byte. Then compares a session that receives the whole input at once with a
+/// session that receives the input split at the offsets `cuts`.
 fn replies_do_not_depend_on_the_split(
     mut bytes: Vec<u8>,
     garbage: &[(usize, u8)],
@@ -298,7 +301,7 @@ fn rejected_value_is_skipped_and_not_parsed_as_commands() {
         ..Config::DEFAULT
     };
     let mut session = TestSession::with_config(16, config);
-    // These values fill the memory.
+    // These 765 values fill the memory of the store.
     let filler = "v".repeat(10_000);
     for number in 0..765 {
         session.receive(format!("set k{number} 0 0 10000 noreply\r\n{filler}\r\n").as_bytes());

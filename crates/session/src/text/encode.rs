@@ -66,6 +66,7 @@ impl Encode for TextEncoder {
             Outcome::Failed { reply } => reply,
             Outcome::Login(LoginOutcome::Accepted) => reply::STORED,
             Outcome::Login(_) => reply::LOGIN_FAILED,
+            // `quit` has no reply, and the other two are outcomes of other protocols.
             Outcome::Noop | Outcome::Quit | Outcome::Mechanisms => b"",
         };
         out.extend_from_slice(line);
@@ -96,8 +97,8 @@ impl Encode for TextEncoder {
 fn stored(outcome: StoreOutcome) -> &'static [u8] {
     match outcome {
         StoreOutcome::Stored { .. } => reply::STORED,
-        // This includes an append whose result would exceed the maximum item size. memcached also
-        // replies `NOT_STORED` to it.
+        // One of the cases is an append whose result would exceed the maximum item size. memcached
+        // also replies `NOT_STORED` to it.
         StoreOutcome::NotStored { .. } => reply::NOT_STORED,
         StoreOutcome::Exists { .. } => reply::EXISTS,
         StoreOutcome::NotFound { .. } => reply::NOT_FOUND,
@@ -140,7 +141,7 @@ fn server(outcome: ServerOutcome) -> &'static [u8] {
     }
 }
 
-/// Writes statistics as `STAT` lines, appended to the contained buffer.
+/// A writer of statistics, which appends them to the contained buffer as `STAT` lines.
 #[derive(Debug)]
 pub struct TextStats<'a>(pub &'a mut Vec<u8>);
 

@@ -11,8 +11,8 @@ use crate::protocols::{Decoded, Encoder};
 /// The maximum length of a field in bytes. The longest field is a key.
 const FIELD_MAX: usize = KEY_MAX;
 
-/// Decodes the command at the front of `input` into `prepared`. The connection closes if these
-/// bytes are not a valid command.
+/// Decodes the command at the front of `input` into `prepared`. If the input does not begin with a
+/// valid command, the request closes the connection.
 pub(crate) fn decode<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> Decoded {
     let mut rest = input;
     match command(&mut rest) {
@@ -39,8 +39,8 @@ enum NoCommand {
     Invalid,
 }
 
-/// Parses the command at the front of `rest` and advances `rest` past its fields. Returns its
-/// operation, its key and the length of its value.
+/// Parses the command at the front of `rest`, and advances `rest` past the command's fields.
+/// Returns the command's operation and key, and the length of the value that follows.
 fn command<'a>(rest: &mut &'a [u8]) -> Result<(Operation<'a>, &'a [u8], u64), NoCommand> {
     let (letter, fields) = match **rest {
         [FIRST_BYTE, letter, ref fields @ ..] => (letter, fields),

@@ -121,7 +121,7 @@ impl Connection {
     }
 }
 
-/// Replaces the stand-ins of [`TRANSCRIPT`] by their bytes.
+/// Replaces the characters `~` and `.` of [`TRANSCRIPT`] with the bytes for which they stand.
 fn bytes(text: &str) -> Vec<u8> {
     let byte = |byte| match byte {
         b'~' => super::FIRST_BYTE,
@@ -143,6 +143,7 @@ fn check_transcript(piece_len: usize) {
         let expected = (bytes(reply), false);
         assert_eq!(receive(&bytes(input)), expected, "{input}");
     }
+    // The value that is too long.
     let skipped = receive(&vec![b'v'; 5_000]);
     assert_eq!(skipped, (Vec::new(), false));
     assert_eq!(receive(&bytes(LAST.0)), (bytes(LAST.1), true));

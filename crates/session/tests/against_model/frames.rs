@@ -1,5 +1,5 @@
-//! Random sequences of binary frames. The replies of the session must equal those of the model,
-//! however the input is split, and no input may make the session panic.
+//! Random sequences of frames of the binary protocol. The replies of the session must equal the
+//! replies of the model, however the input is split, and no input may make the session panic.
 
 use model::{Cache, ModelSession};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use session::{AllowedProtocols, Session};
 use super::{NOW, TestSession, received_in_parts, replies_do_not_depend_on_the_split, value};
 
 const READS: [(u8, bool, bool); 9] = [
-    // The opcode, whether it sets a time to live, and whether the reply contains the key.
+    // The opcode, whether the command sets a time to live, and whether its reply contains the key.
     (0x00, false, false),
     (0x09, false, false),
     (0x0c, false, true),
@@ -46,12 +46,12 @@ fn key() -> impl Strategy<Value = String> {
     ]
 }
 
-/// No CAS (zero), or in one of ten cases a CAS that no item has.
+/// In nine of ten cases zero, which means no CAS. Otherwise a CAS that no item has.
 fn cas() -> impl Strategy<Value = u64> {
     prop_oneof![9 => Just(0), 1 => Just(u64::MAX)]
 }
 
-/// A frame, and its value.
+/// The bytes of a frame that ends with `value`.
 fn frame(opcode: u8, cas: u64, request: &Request<'_>, value: &str) -> Vec<u8> {
     let head = Head {
         opcode: Opcode(opcode),
@@ -111,6 +111,7 @@ fn arith() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Frames that neither read, store nor calculate.
 fn other() -> impl Strategy<Value = Vec<u8>> {
     let with_key = (prop::sample::select(&[0x04_u8, 0x14][..]), key(), cas()).prop_map(
         |(opcode, key, cas)| {
@@ -171,8 +172,8 @@ pub(super) fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![6 => read(), 6 => store(), 3 => arith(), 3 => other()]
 }
 
-/// The replies. Each CAS other than zero is replaced by 1, because the session and the model assign
-/// different numbers.
+/// The replies as texts. Each CAS other than zero is replaced with 1, because the session and the
+/// model assign different numbers.
 fn comparable(mut replies: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     while let Some((mut reply, len)) = Reply::read(replies).unwrap() {
@@ -193,7 +194,8 @@ proptest! {
     ) {
         let bytes = frames.concat();
         let session = received_in_parts(&bytes, &cuts, requests_per_turn);
-        let mut cache = Cache::new(1 << 20);
+        let item_size_max = 1 << 20;
+        let mut cache = Cache::new(item_size_max);
         let now_s = NOW.epoch_unix_s + u64::from(NOW.elapsed_s);
         let mut model = ModelSession::new();
         let expected = model.receive(&mut cache, now_s, &bytes);
@@ -211,7 +213,8 @@ proptest! {
     }
 }
 
-/// With `-B ascii` a frame is an invalid line, and with `-B binary` a line is no frame.
+/// Without a restriction, the session answers a frame and a line. With `-B ascii` it reads a frame
+/// as an invalid line. With `-B binary` it closes the connection on which it receives a line.
 #[test]
 fn connection_has_only_the_allowed_protocols() {
     let version = frame(0x0b, 0, &Request::Version, "");
