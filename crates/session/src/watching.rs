@@ -190,8 +190,8 @@ impl Watchers {
 
 impl Watching {
     /// Appends lines to `out`. Returns what the session needs before it can append further lines.
-    /// If there are no lines, takes a ticket from `issue`. The next line completes the ticket, which
-    /// gives the session a turn.
+    /// If there are no lines, takes a ticket from `issue`. The next line completes the ticket, and
+    /// so gives the session a turn.
     pub(crate) fn resume(
         &self,
         out: &mut Vec<u8>,

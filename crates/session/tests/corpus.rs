@@ -1,4 +1,5 @@
-//! Runs the check of the fuzz target `passwords` on its committed corpus, and on random files.
+//! Runs the check of the fuzz target `passwords` on the inputs that are committed for it (its
+//! corpus), and on random files.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 

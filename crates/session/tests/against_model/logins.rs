@@ -1,5 +1,6 @@
-//! Commands before and after a login. The session refuses those before the login. Those after it
-//! get the replies of a session without passwords. Both hold however the input is split.
+//! Commands before and after a login, in a session that requires passwords. The session refuses
+//! most commands before the login. To commands after the login, it replies as a session without
+//! passwords does. Both hold however the input is split.
 
 use proptest::prelude::*;
 use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
@@ -28,7 +29,7 @@ fn without_passwords(bytes: &[u8]) -> TestSession {
     session
 }
 
-/// Input that is refused before a login, and the reply to it.
+/// Input that a session refuses before a login, and the reply to the input.
 fn refused() -> impl Strategy<Value = (&'static str, &'static str)> {
     prop::sample::select(vec![
         ("get k1\r\n", "CLIENT_ERROR unauthenticated\r\n"),
@@ -56,8 +57,9 @@ fn refused() -> impl Strategy<Value = (&'static str, &'static str)> {
     ])
 }
 
-/// A frame with the key `mechanism`. Opcodes: 0x0b requests the version, 0x20 the list of
-/// mechanisms; 0x21 is the first message of a login, 0x22 the second.
+/// A frame whose key is `mechanism`, the name of a way to log in. The opcode 0x0b requests the
+/// version, and 0x20 the list of mechanisms. The opcode 0x21 is the first message of a login, and
+/// 0x22 the second.
 fn message(opcode: u8, mechanism: &[u8], value: &[u8]) -> Vec<u8> {
     let header = Header {
         magic: REQUEST_MAGIC,
@@ -72,8 +74,8 @@ fn message(opcode: u8, mechanism: &[u8], value: &[u8]) -> Vec<u8> {
     [&header.to_bytes(), mechanism, value].concat()
 }
 
-/// Frames that a client may send before it has logged in. The connection stays open after the
-/// reply.
+/// Frames that do not close the connection of a client that has not logged in: requests that need
+/// no login, and logins that fail.
 fn before_login() -> impl Strategy<Value = Vec<u8>> {
     prop::sample::select(vec![
         message(0x0b, b"", b""),
@@ -82,6 +84,7 @@ fn before_login() -> impl Strategy<Value = Vec<u8>> {
         message(0x21, b"PLAIN", b"\0foo\0bad"),
         message(0x21, b"SCRAM", b"\0foo\0bar"),
         message(0x22, b"PLAIN", b"\0foo\0"),
+        // The name of the mechanism is too long.
         message(0x21, &[b'M'; 40], b"x"),
     ])
 }
@@ -109,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn frames_are_refused_before_a_login_and_answered_after_it(
+    fn frames_are_answered_after_a_login_and_close_the_connection_without_one(
         early in prop::collection::vec(before_login(), 0..6),
         refused in any_frame(),
         frames in prop::collection::vec(any_frame(), 1..10),
@@ -120,25 +123,30 @@ proptest! {
         let login = message(0x21, b"PLAIN", b"\0foo\0bar");
         let frames = frames.concat();
         let bytes = [&early[..], &login, &frames].concat();
-        let head = with_passwords(&[&early[..], &login].concat(), &[], 20);
-        prop_assert!(head.replies.ends_with(b"Authenticated") && !head.is_closed);
+        let until_login = with_passwords(&[&early[..], &login].concat(), &[], 20);
+        prop_assert!(until_login.replies.ends_with(b"Authenticated") && !until_login.is_closed);
         let session = with_passwords(&bytes, &cuts, requests_per_turn);
         let plain = without_passwords(&frames);
-        prop_assert_eq!(&session.replies, &[&head.replies[..], &plain.replies].concat());
+        prop_assert_eq!(&session.replies, &[&until_login.replies[..], &plain.replies].concat());
         prop_assert_eq!(session.is_closed, plain.is_closed);
 
-        // Without the login, the first frame that needs a login closes the connection. Only a
-        // request for the version needs none.
+        // Without the login, the first frame that needs a login closes the connection. Of the
+        // frames that `any_frame` returns, only a request for the version needs no login.
         let is_version = refused[1] == 0x0b;
         prop_assume!(!is_version);
         let without_login = with_passwords(&[&early[..], &refused, &frames].concat(), &cuts, 3);
         let before = with_passwords(&early, &[], 20);
         prop_assert!(without_login.is_closed);
         prop_assert!(without_login.replies.starts_with(&before.replies));
-        // The reply to that frame, if there is one, has the status "not authorized" or "invalid".
+        // The reply to that frame, if there is one, has the status "not authorized" (0x20) or
+        // "invalid" (4). The status is in bytes 6 and 7 of the header.
         let rest = &without_login.replies[before.replies.len()..];
-        prop_assert!(rest.is_empty() || rest[6..8] == [0, 0x20] || rest[6..8] == [0, 4], "{:?}", rest);
-        // One frame: a header of 24 bytes and a short text.
+        prop_assert!(
+            rest.is_empty() || rest[6..8] == [0, 0x20] || rest[6..8] == [0, 4],
+            "{:?}",
+            rest
+        );
+        // The reply is one frame: a header of 24 bytes and a short text.
         prop_assert!(rest.len() <= 24 + 32, "{:?}", rest);
     }
 }
