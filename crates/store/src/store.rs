@@ -75,7 +75,7 @@ impl CounterSets {
 }
 
 impl Store {
-    /// The size in bytes of a segment of a store with this memory.
+    /// The size in bytes of a segment of a store with a memory of `memory_bytes` bytes.
     #[must_use]
     pub fn segment_bytes(memory_bytes: u64) -> u64 {
         1 << segment_bits_in(memory_bytes)
@@ -219,9 +219,10 @@ impl Store {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Changes the memory limit, in bytes. Workers evacuate the memory above the limit step by
+    /// Changes the memory limit, in bytes. Workers evacuate the segments above the limit step by
     /// step, in their writes and in [`Worker::maintain`](crate::Worker::maintain). A
-    /// [`PageMaintenance`](crate::PageMaintenance) returns it to the kernel.
+    /// [`PageMaintenance`](crate::PageMaintenance) returns the pages of these segments to the
+    /// kernel.
     ///
     /// # Errors
     /// The limit is too low for this store to work, or is above the maximum with which the store
@@ -391,7 +392,7 @@ pub(crate) struct Geometry {
     pub(crate) miniature_slots: usize,
 }
 
-/// The size of a segment of a store with this memory: 2^N bytes.
+/// Returns N if a segment of a store with a memory of `memory` bytes has 2^N bytes.
 fn segment_bits_in(memory: u64) -> u32 {
     (memory / SEGMENTS_MIN)
         .max(1)
@@ -412,6 +413,7 @@ impl Geometry {
             shard_buckets: SHARD_BUCKETS,
             index_bytes: (memory_max / INDEX_PART) as usize,
             ghost_bytes: Ghosts::bytes_in(memory) as usize,
+            // Without eviction, the policy that the miniatures choose makes no difference.
             miniature_slots: if config.evicts {
                 Miniatures::slots_in(memory)
             } else {

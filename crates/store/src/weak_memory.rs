@@ -5,9 +5,9 @@
 //! load return any store that the C++11 memory model allows, and reports data races on plain
 //! memory. The models for loom are in `epochs/weak_memory.rs`, `heap/segment/weak_memory.rs` and
 //! `heap/block/access/weak_memory.rs`. The models run the production code of `epochs.rs`,
-//! `heap/segment.rs` and `heap/block/access.rs`. A model replaces the code around them, such as the
-//! index, and uses relaxed orderings there. So the model passes only if the orderings of the file
-//! under test suffice by themselves.
+//! `heap/segment.rs` and `heap/block/access.rs`. A model replaces the code around these files, such
+//! as the index, and uses relaxed orderings there. So the model passes only if the orderings of the
+//! file under test suffice by themselves.
 //!
 //! Loom has three limits:
 //!

@@ -62,7 +62,7 @@ pub struct Worker {
     /// The worker's number. Modulo the number of stripes, it selects the open segments to which the
     /// worker writes.
     stripe: usize,
-    /// Number of reads left until the next one is sampled for `stats hotkeys`.
+    /// Number of accesses left until the next one is sampled for `stats hotkeys`.
     pub(crate) reads_until_sample: Cell<u32>,
     sample_limiter: SampleLimiter,
     /// The segment that the worker is evacuating, and the position in it.
@@ -71,7 +71,7 @@ pub struct Worker {
     pub(crate) holes: RefCell<Holes>,
     /// The tier's copy that this worker is writing back into memory.
     pub(crate) restoring: Option<Restoring>,
-    /// Evicted items, for a log.
+    /// Records of evicted items, for the caller to take (`worker/evicted.rs`).
     pub(crate) evicted: RefCell<EvictedItems>,
 }
 
@@ -125,7 +125,7 @@ impl Worker {
         KeyHash(hash, Position::default())
     }
 
-    /// Prefetches the index buckets of a key. It never waits and never fails.
+    /// Prefetches the index buckets of a key. A hint: never waits and never fails.
     #[inline]
     pub fn prefetch(&self, hash: KeyHash) {
         self.store.index.prefetch(hash.0);

@@ -154,7 +154,7 @@ fn a_pinned_value_stays_during_evacuation() {
 /// A delayed flush is due, and two threads access the store. Whichever of them performs the flush,
 /// neither reads the item that was stored before, and both keep the items that they store.
 #[test]
-fn a_due_flush_hides_old_items_and_no_new_items_from_all_workers() {
+fn a_due_flush_hides_all_old_items_and_no_new_item() {
     const FLUSH_S: u32 = 10;
     let access = |mut worker: Worker, number: u8| {
         let is_present = |worker: &mut Worker, number: u8| {
@@ -229,8 +229,8 @@ fn item_count_is_correct_after_two_concurrent_writers() {
 
 #[test]
 fn no_reader_sees_a_reused_hole() {
-    // The sum over all interleavings. In a single interleaving, no hole may be filled, because a
-    // hole is not filled until every worker has been quiescent since the overwrite.
+    // The sum over all interleavings. It is possible that a single interleaving fills no hole,
+    // because a hole can be filled only when every worker has been quiescent since the overwrite.
     let holes_filled = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = std::sync::Arc::clone(&holes_filled);
     check(
@@ -246,9 +246,9 @@ fn no_reader_sees_a_reused_hole() {
             let reader = {
                 let mut worker = store.worker();
                 thread::spawn(move || {
-                    for turn in 0..60_u8 {
-                        read_item(&mut worker, turn % keys, true);
-                        if turn % 4 == 0 {
+                    for step in 0..60_u8 {
+                        read_item(&mut worker, step % keys, true);
+                        if step % 4 == 0 {
                             worker.quiescent();
                         }
                     }
@@ -267,8 +267,8 @@ fn no_reader_sees_a_reused_hole() {
                 })
             };
             let mut worker = store.worker();
-            for turn in 0..160_u8 {
-                let number = turn % keys;
+            for step in 0..160_u8 {
+                let number = step % keys;
                 set(&mut worker, number);
                 assert!(
                     read_item(&mut worker, number, false),

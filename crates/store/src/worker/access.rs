@@ -77,6 +77,7 @@ impl Worker {
     #[cold]
     fn sample_watched(&self, hash: u64, now_s: u32, access: SampledAccess) {
         let log = &self.store.log;
+        // Evacuation keeps the reserve free, so the items are in the other segments.
         let segments = log.segment_limit().saturating_sub(log.reserve());
         let context = SampleContext {
             bytes: u64::from(segments) * u64::from(log.heap.segment_size()),
@@ -95,7 +96,8 @@ impl Worker {
     }
 }
 
-/// Returns the properties of an item that the miniatures simulate.
+/// Returns the properties of an item that the miniatures simulate. The length does not include the
+/// headers of pieces, which are small.
 pub(crate) fn traits(block: Block<'_>) -> Traits {
     let pieces_len = if block.is_in_pieces() {
         block.value_len()

@@ -42,7 +42,8 @@ impl Worker {
         self.count_item(block, 1_u64.wrapping_neg());
     }
 
-    /// Adds an item `count` times to its size class, modulo 2^64.
+    /// Adds an item `count` times to its size class, modulo 2^64. A `count` of -1, which wraps,
+    /// subtracts it.
     #[inline]
     fn count_item(&self, block: Block<'_>, count: u64) {
         let len = item_len(block.key().len(), block.flags(), block.value_len());

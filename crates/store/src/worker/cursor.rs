@@ -65,8 +65,8 @@ impl Cursor {
     pub(crate) fn block(&self, location: Location) -> Block<'_> {
         let heap = &self.store.log.heap;
         assert!(heap.number_of(location) == self.victim.number);
-        // SAFETY: the caller has the location from `next`, so a block begins there. It stays valid
-        // as in `next`.
+        // SAFETY: the caller has the location from `next`, so a block begins there. The block stays
+        // valid for the reasons given in `next`.
         unsafe { heap.block(location) }
     }
 

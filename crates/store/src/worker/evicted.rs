@@ -1,7 +1,7 @@
-//! Records of evicted items, for a log.
+//! Records of evicted items, which a server sends to clients that watch evictions.
 //!
 //! While recording is on, each worker keeps records of its own evictions until its caller takes
-//! them. It keeps at most [`EVICTED_MAX`] records, and only counts further evictions. While
+//! them. A worker keeps at most [`EVICTED_MAX`] records, and only counts further evictions. While
 //! recording is off, an eviction costs the test of one flag.
 
 use crate::heap::block::Block;
@@ -25,11 +25,11 @@ pub struct EvictedItem {
     pub key: Box<[u8]>,
     /// Whether the item was read since it was written.
     pub was_fetched: bool,
-    /// Seconds until its expiry. `None`: never.
+    /// Seconds from the eviction until the item's expiry. `None`: the item never expires.
     pub ttl_s: Option<u32>,
-    /// Seconds since its last request.
+    /// Seconds from the item's last request until its eviction.
     pub idle_s: u32,
-    /// Its size.
+    /// The size of the item.
     pub size: ItemSize,
 }
 
