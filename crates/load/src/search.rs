@@ -35,10 +35,10 @@ pub struct SearchConfig {
     pub criteria: Criteria,
     /// The maximum number of trials.
     pub trials_max: usize,
-    /// The search narrows an interval that contains the sustained throughput. It ends once the
-    /// interval is no wider than this share of its lower end.
+    /// The search narrows an interval that contains the sustained throughput. The search ends once
+    /// the width of the interval, divided by its lower end, is at most this number.
     pub resolution: f64,
-    /// The confidence of that interval.
+    /// The confidence with which the interval contains the sustained throughput.
     pub confidence: f64,
 }
 
@@ -60,7 +60,7 @@ impl SearchConfig {
         }
     }
 
-    /// Checks these settings together with those of the trials.
+    /// Checks these settings together with `config`, the settings of the trials.
     ///
     /// # Errors
     /// The rate of the load cannot be set freely, as for a script or a closed loop, or there are
@@ -135,9 +135,9 @@ pub enum SearchEvent<'a> {
 /// returns the result. `on_event` is called with each event as it happens.
 ///
 /// # Errors
-/// A setting is invalid, or the first run fails for a reason that does not depend on the rate. This
-/// is any reason except the loss of all connections. Any other failure of a run is not an error of
-/// the search, but is recorded as a failed trial.
+/// A setting is invalid, or the first run fails for any reason except the loss of all connections:
+/// such a reason does not depend on the rate. Any other failure of a run is not an error of the
+/// search, but is recorded as a failed trial.
 pub fn search(
     config: &Config,
     search_config: &SearchConfig,
@@ -154,7 +154,8 @@ pub fn search(
         on_event(SearchEvent::Begin(number, rate_rps));
         let mut config = config.clone();
         config.rate = Rate::PerSecond(rate_rps);
-        // The seed is the same, so the records are too. The repeat differs, so the schedule does.
+        // All trials have the same seed and therefore the same records. Each trial has its own
+        // repeat number and therefore its own schedule.
         config.repeat = number as u64;
         let started_ns = monotonic_ns();
         let ended = run(&config, |second| on_event(SearchEvent::Second(second)));
@@ -184,7 +185,7 @@ pub fn search(
         options: *search.options(),
         binding: binding(&trials, &sustained),
         sustained,
-        // A caller that has prefilled the server sets this.
+        // A caller that has prefilled the server sets this field.
         resident: None,
         trials,
     })

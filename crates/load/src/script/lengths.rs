@@ -9,11 +9,11 @@
 //!
 //! Each pair of a key and a value makes one operation. As in the clients of the study, a length
 //! includes the NUL byte that ends the text in memory, and a key consists of letters `K`: length 31
-//! is a key of 30 letters. All keys of one length are therefore the same key. The clients store the
-//! length of a key in 8 bits without a check. Here a key must have 1 to 250 bytes. Any other length
-//! is malformed, and its operation is skipped.
+//! is a key of 30 letters. All keys of one length are therefore the same key. The clients of the
+//! study store the length of a key in 8 bits without a check. The generator accepts keys of 1 to
+//! 250 bytes. Any other length is malformed, and its operation is skipped.
 //!
-//! Gets and deletes do not need the second line and are sent while the first one is read.
+//! Gets and deletes do not need the second line, and are sent while the first line is read.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -119,7 +119,7 @@ impl ScriptReader {
 
     /// Returns the length that a word states, minus the NUL byte. If the word is not a number, or
     /// the result is not between `least` and `most`, counts the word as malformed and returns None.
-    /// `kind` and `number` are those of [`Self::count_fault`].
+    /// `kind` and `number` identify the word in the message ([`Self::count_fault`]).
     fn length(&self, kind: &str, number: u64, word: &[u8], least: u32, most: u32) -> Option<u32> {
         let text = String::from_utf8_lossy(word);
         let len = text.parse::<u32>().ok().and_then(|it| it.checked_sub(1));
@@ -186,8 +186,8 @@ impl<R: Read> Words<R> {
         Self { input, count: 0 }
     }
 
-    /// Returns the next word of a line. `before` is the number of its words that were read already.
-    /// Skips empty lines before the first word. None: the line has ended, or
+    /// Returns the next word of a line. `before` is the number of words of the line that were read
+    /// already. Skips empty lines before the first word. None: the line has ended, or
     /// [`SCRIPT_LENGTHS_MAX`] of its words were read.
     fn next_in_line(&mut self, before: u64) -> io::Result<Option<Vec<u8>>> {
         if before >= SCRIPT_LENGTHS_MAX as u64 {
@@ -202,13 +202,14 @@ impl<R: Read> Words<R> {
         }
     }
 
+    /// Returns the next word, line end, or end of the input.
     fn next(&mut self) -> io::Result<Item> {
         let mut word = Vec::new();
         loop {
             let byte = self.input.fill_buf()?.first().copied();
             let is_space = byte.is_none_or(|byte| byte.is_ascii_whitespace());
             if is_space && !word.is_empty() {
-                // The blank after the word stays in the input, because it may be a line end.
+                // The byte after the word stays in the input, because it may be a line end.
                 self.count += 1;
                 return Ok(Item::Word(word));
             }
@@ -219,6 +220,7 @@ impl<R: Read> Words<R> {
             match byte {
                 b'\n' => return Ok(Item::LineEnd),
                 _ if !is_space && word.len() < SCRIPT_LENGTH_DIGITS_MAX => word.push(byte),
+                // A blank before the word, or a byte that is cut off from a long word.
                 _ => {}
             }
         }

@@ -56,11 +56,12 @@ pub struct JudgedLatency {
     pub figure: String,
     /// The measured value.
     pub value_ns: u64,
-    /// The true value is `value_ns` or more, because some requests were never answered.
+    /// Whether `value_ns` is only a lower bound of the true value, because some requests were never
+    /// answered.
     pub is_lower_bound: bool,
     /// The greatest allowed value.
     pub limit_ns: u64,
-    /// The true value is certain to be at most the limit.
+    /// Whether the true value is certain to be at most the limit.
     pub is_kept: bool,
 }
 
@@ -68,7 +69,7 @@ pub struct JudgedLatency {
 ///
 /// - [`Verdict::GeneratorLimited`]: the generator had no local port for a request. Or a criterion
 ///   was broken, and the generator was so late that its lateness may be the reason. Lateness is
-///   judged at its 99th percentile. If an objective is above the 99th percentile, lateness is
+///   judged at its 99th percentile. If an objective has a percentile above the 99th, lateness is
 ///   judged at its 99.9th percentile too.
 /// - [`Verdict::Failed`]: Little's law fails, or there are no response times, so nothing was
 ///   measured.
@@ -78,15 +79,16 @@ pub struct JudgedLatency {
 ///   requests.
 /// - [`Verdict::Kept`]: every criterion is within its bound.
 ///
-/// A late generator need not make a trial invalid. Two times of each request describe how late it
-/// is. The *slip* is its actual send time minus its intended time. The *lateness* is the part of
-/// its delay that the generator itself causes ([`Summary::lateness`]).
+/// A late generator need not make a trial invalid. Two numbers describe the delay of a request's
+/// send. The *slip* of the request is its actual send time minus its intended time. The *lateness*
+/// is the part of the delay that the generator itself causes ([`Summary::lateness`]).
 ///
 /// Response times begin at the intended times, so they include the slip. Suppose that a server
 /// serves requests in the order of arrival, and that each request arrives late by at most d. Then
-/// each is answered late by at most d, and never early. So a trial that keeps its objectives with a
-/// late generator would also keep them with a punctual generator. A trial that exceeds an objective
-/// by more than the greatest slip of its requests would also break it with a punctual generator.
+/// each answer comes at most d later than with a punctual generator, and never earlier. So a trial
+/// that keeps its objectives with a late generator would also keep them with a punctual generator.
+/// A trial that exceeds an objective by more than the greatest slip of its requests would also
+/// break the objective with a punctual generator.
 #[must_use]
 pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
     let mut judgement = Judgement {
@@ -416,6 +418,7 @@ mod tests {
     #[test]
     fn p999_of_lateness_is_judged_only_for_objectives_above_p99() {
         let mut late = summary([]);
+        // The 99th percentile of lateness is 1 µs, and the 99.9th percentile is 200 µs.
         let late_ns = |number| if number < 995 { 1_000 } else { 200_000 };
         late.lateness = Some(distribution(&histogram_of((0..1000).map(late_ns))));
         late.slip_max_ns = Some(200_000);
@@ -446,8 +449,9 @@ mod tests {
         }
 
         /// Simulates 1000 requests from a punctual generator, and the same requests from a late
-        /// generator, which delays each by up to `late_max_ns`. Returns the response times with the
-        /// punctual generator, those with the late generator, and the greatest slip of the latter.
+        /// generator, which delays some requests by up to `late_max_ns`. Returns the response times
+        /// with the punctual generator, the response times with the late generator, and the
+        /// greatest slip with the late generator.
         fn run(&mut self, late_max_ns: f64) -> (Vec<u64>, Vec<u64>, u64) {
             // Element 0 of each array belongs to the punctual generator, element 1 to the late one.
 
@@ -489,7 +493,7 @@ mod tests {
 
     #[test]
     fn verdict_with_a_late_generator_never_contradicts_that_with_a_punctual_one() {
-        // The number of verdicts with a late generator that are kept, and that are broken.
+        // With the late generator: the number of verdicts *kept*, and of verdicts *broken*.
         let mut decided = [0; 2];
         for trial in 0..600 {
             let mut queue = Queue {
@@ -506,6 +510,7 @@ mod tests {
                 summary.generator_limited = slip_max_ns > 0;
                 ["mean=500us", "p99=2ms", "p90=1ms"].map(|it| judged(&summary, it).verdict)
             };
+            // The verdicts with the punctual generator.
             let truth = judged_of(punctual, 0);
             for (verdict, truth) in judged_of(late, slip_max_ns).into_iter().zip(truth) {
                 match (verdict, truth) {

@@ -43,7 +43,7 @@ pub enum ObjectiveError {
 }
 
 impl Objective {
-    /// Returns the least number of requests with which a trial can judge this objective.
+    /// Returns the number of requests that a trial must have at least to judge this objective.
     pub(super) fn requests_min(&self) -> f64 {
         match self.figure {
             Figure::Mean => MEAN_REQUESTS_MIN,

@@ -100,8 +100,8 @@ pub fn result(searched: &SearchResult) -> String {
             ),
         ),
         (Some(_), None) | (None, Some(_)) => {
-            // The probability of error is divided equally between the two ends of an interval.
-            // Here only one end is known, so only half of this probability applies.
+            // The probability of error is divided equally between the two ends of an interval. If
+            // only one end is known, only half of this probability applies.
             let one_sided = f64::midpoint(1.0, confidence);
             line("confidence", show_percent(one_sided));
         }
@@ -115,6 +115,7 @@ pub fn result(searched: &SearchResult) -> String {
     text
 }
 
+/// Returns the sustained throughput, or what the search has found out about it.
 fn answer_text(searched: &SearchResult) -> String {
     let sustained = &searched.sustained;
     let rate = |rps: f64| format!("{}/s", show_rate(rps));
@@ -170,7 +171,9 @@ fn ended_text(searched: &SearchResult) -> String {
     }
 }
 
+/// The end of a search, as text.
 struct SearchEndText {
+    /// Why the search ended.
     why: String,
     /// What the user can do about it. Empty: there is nothing to do.
     remedy: &'static str,
@@ -228,7 +231,7 @@ fn show_percent(share: f64) -> String {
     format!("{}%", (share * 1e4).round() / 100.0)
 }
 
-/// Returns a duration in seconds or, above 90 s, in minutes, rounded up.
+/// Returns a duration as text, rounded up: in seconds or, above 90 s, in minutes.
 fn show_time(ns: u64) -> String {
     match ns.div_ceil(1_000_000_000) {
         s @ 0..=90 => format!("{s} s"),
