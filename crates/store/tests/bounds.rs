@@ -115,7 +115,8 @@ fn memory_of_deleted_and_expired_items_is_reclaimed() {
         let key = number.to_be_bytes();
         worker.delete(&key, worker.hash(&key), None, 5);
     }
-    // Maintenance in second 5, in steps of at most 64 blocks.
+    // Maintenance in second 5. The second argument is the number of blocks to visit at most, of
+    // which a step uses no more than `STEP_ITEMS`.
     let mut steps = 0;
     while worker.maintain(5, 64) {
         steps += 1;
@@ -339,7 +340,7 @@ fn memory_stays_bounded_while_the_index_grows() {
 }
 
 #[test]
-fn a_read_without_a_pin_does_not_claim_the_stale_item() {
+fn a_read_that_needs_a_pin_and_gets_none_does_not_claim_the_stale_item() {
     let mut worker = worker(8 << 20);
     let Published::Stored { cas, .. } = set(&mut worker, b"a", 10, &SET) else {
         panic!("not stored");
@@ -350,8 +351,9 @@ fn a_read_without_a_pin_does_not_claim_the_stale_item() {
         ..SET
     };
     set(&mut worker, b"a", 10, &SET);
+    // This write compares the CAS of the first value, which is older than the present one. So the
+    // write makes the item stale.
     set(&mut worker, b"a", 10, &invalidate);
-    // The third write compares an older CAS, so it makes the item stale.
     let claim = Read {
         claim: true,
         touch: Some(Expiry::at(100)),
@@ -545,8 +547,9 @@ fn a_number_padded_with_many_spaces_keeps_its_length() {
     }
 }
 
-/// An operation visits the blocks and buckets of its own key, and others for evacuation, index
-/// resizing and index insertion. Only the others are counted.
+/// An operation visits the blocks and buckets of its own key. It also visits blocks and buckets of
+/// other keys, for evacuation, index resizing and index insertion. Only the visits for other keys
+/// are counted.
 #[test]
 fn no_operation_visits_more_than_the_maximum_of_other_blocks_and_buckets() {
     let mut worker = worker(8 << 20);

@@ -71,8 +71,8 @@ fn concurrent_increments_are_all_counted() {
 }
 
 /// Regression test. A writer built its value again whenever another writer had changed the item in
-/// the meantime. After ten thousand attempts it reported that there was no memory. The rewrite
-/// guard (`operations/rewrite.rs`) now bounds the number of attempts.
+/// the meantime. After ten thousand attempts the operation failed as if there were no memory. The
+/// rewrite guard (`operations/rewrite.rs`) now bounds the number of attempts.
 #[test]
 fn concurrent_appends_to_one_key_all_succeed() {
     const APPENDS: usize = 400;

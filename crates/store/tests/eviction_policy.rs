@@ -74,16 +74,16 @@ impl Client {
     }
 }
 
-/// A pseudo-random number from 0 to 1, derived from `turn`.
-fn unit(turn: u64) -> f64 {
-    let bits = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+/// A pseudo-random number from 0 to 1, derived from `step`.
+fn unit(step: u64) -> f64 {
+    let bits = step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ bits >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((bits ^ bits >> 29) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A pseudo-random number below `below`, derived from `turn`. Low numbers are more frequent.
-fn skewed(turn: u64, below: u64) -> u64 {
-    ((below as f64).powf(unit(turn)) - 1.0) as u64
+/// A pseudo-random number below `below`, derived from `step`. Low numbers are more frequent.
+fn skewed(step: u64, below: u64) -> u64 {
+    ((below as f64).powf(unit(step)) - 1.0) as u64
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn the_policy_changes_when_popularity_begins_to_move() {
     let mut client = Client::new(true);
     assert_eq!(client.eviction_policy(), "returning");
     // Stable popularity: the low numbers of 300 000 records are always the popular ones.
-    for turn in 0..1_000_000 {
-        client.request(match turn % 2 {
-            0 => (300_000.0 * unit(turn).powi(3)) as u64,
+    for step in 0..1_000_000 {
+        client.request(match step % 2 {
+            0 => (300_000.0 * unit(step).powi(3)) as u64,
             // An item that is requested only once.
-            _ => 10_000_000 + turn,
+            _ => 10_000_000 + step,
         });
     }
     let eviction_policy = client.eviction_policy();
@@ -103,12 +103,12 @@ fn the_policy_changes_when_popularity_begins_to_move() {
         ["frequent", "returning"].contains(&eviction_policy),
         "{eviction_policy}"
     );
-    // Moving popularity: a new record becomes the most popular one every second turn.
-    for turn in 0..1_000_000 {
-        if turn == 500_000 {
+    // Moving popularity: with every second request, a new record becomes the most popular one.
+    for step in 0..1_000_000 {
+        if step == 500_000 {
             client.hits = 0;
         }
-        client.request(turn / 2 + 300_000 - skewed(turn, 300_000));
+        client.request(step / 2 + 300_000 - skewed(step, 300_000));
     }
     // If the policy does not change, there are 182 000 hits in 500 000 requests.
     assert!(client.hits > 215_000, "{} hits", client.hits);
@@ -123,8 +123,8 @@ fn the_policy_changes_when_popularity_begins_to_move() {
 #[test]
 fn evicted_items_are_counted_by_part_and_age() {
     let mut client = Client::new(true);
-    for turn in 0..300_000 {
-        client.request(turn);
+    for step in 0..300_000 {
+        client.request(step);
     }
     let statistics = client.worker.store().statistics();
     assert!(statistics.evicted > 200_000);
@@ -141,13 +141,13 @@ fn evicted_items_are_counted_by_part_and_age() {
 #[test]
 fn most_occupied_bytes_are_live_when_items_are_overwritten() {
     let mut client = Client::new(true);
-    for turn in 0..1_000_000 {
-        match turn % 10 {
+    for step in 0..1_000_000 {
+        match step % 10 {
             0..3 => {
                 client.requests += 1;
-                client.write(skewed(turn, 300_000));
+                client.write(skewed(step, 300_000));
             }
-            _ => client.request(skewed(turn, 300_000)),
+            _ => client.request(skewed(step, 300_000)),
         }
     }
     let statistics = client.worker.store().statistics();
@@ -159,8 +159,8 @@ fn most_occupied_bytes_are_live_when_items_are_overwritten() {
 fn without_eviction_no_policy_is_simulated() {
     let mut client = Client::new(false);
     // The items fill four fifths of the memory.
-    for turn in 0..40_000 {
-        client.request(turn);
+    for step in 0..40_000 {
+        client.request(step);
     }
     let statistics = client.worker.store().statistics();
     assert_eq!((statistics.items, statistics.policy_changes), (40_000, 0));
@@ -177,15 +177,15 @@ fn requested_items_stay_when_memory_turns_over_within_a_second() {
     // All requests are in the same second.
     client.requests_per_second = u64::MAX;
     let mut hits = 0;
-    for turn in 0..1_000_000_u64 {
+    for step in 0..1_000_000_u64 {
         // Of each three new items, one is requested twice, and the other two once. About 60 000
         // items fit into the store.
-        client.request(10_000_000 + turn / 4 * 3 + (turn % 4).saturating_sub(1));
+        client.request(10_000_000 + step / 4 * 3 + (step % 4).saturating_sub(1));
         // Every tenth request is followed by a request for a popular item. Only hits of the popular
         // items are counted.
-        if turn % 10 == 0 {
+        if step % 10 == 0 {
             let before = client.hits;
-            client.request(turn / 10 % 2_000);
+            client.request(step / 10 % 2_000);
             hits += client.hits - before;
         }
     }
@@ -199,10 +199,10 @@ fn requested_items_stay_when_memory_turns_over_within_a_second() {
 fn new_items_are_stored_when_every_old_item_was_requested() {
     for memory_bytes in [2 << 20, 8 << 20, 32 << 20] {
         let mut client = Client::with_memory(true, memory_bytes);
-        for turn in 0..memory_bytes / 40 {
+        for step in 0..memory_bytes / 40 {
             // Every item is requested twice: the first request misses and writes it, which must not
             // fail.
-            client.request(turn / 2);
+            client.request(step / 2);
         }
         assert!(client.worker.store().statistics().evicted > 0);
     }
@@ -213,17 +213,18 @@ fn new_items_are_stored_when_every_old_item_was_requested() {
 #[test]
 fn items_requested_only_when_new_are_evicted_before_items_requested_later() {
     let mut client = Client::new(true);
-    for turn in 0..2_000_000 {
-        if turn == 1_000_000 {
+    for step in 0..2_000_000 {
+        if step == 1_000_000 {
             client.hits = 0;
         }
-        client.request(match turn % 2 {
-            0 => skewed(turn, 150_000),
-            _ => 10_000_000 + turn / 16_000 * 1_000 + turn / 2 % 1_000,
+        client.request(match step % 2 {
+            0 => skewed(step, 150_000),
+            _ => 10_000_000 + step / 16_000 * 1_000 + step / 2 % 1_000,
         });
     }
     assert_eq!(client.eviction_policy(), "clock");
-    // If requests just after an item was written count like later ones, there are 852 000 hits.
+    // If the requests just after the write of an item counted like later requests, there would be
+    // 852 000 hits.
     assert!(client.hits > 857_000, "{} hits", client.hits);
 }
 
@@ -239,7 +240,8 @@ fn an_item_larger_than_a_hundredth_of_the_memory_is_found_after_it_was_stored() 
             let (hash, write) = (worker.hash(&key), Write::plain(Mode::Set, Expiry::NEVER));
             worker.put(&key, hash, &value, &write, 1).unwrap();
             worker.quiescent();
-            // In second 1, at most 64 blocks in each call.
+            // The arguments are the second, and the number of blocks that a call visits at most.
+            // `maintain` visits no more than `STEP_ITEMS`.
             while worker.maintain(1, 64) {}
             let found = worker.read(&key, hash, 1, Read::default(), |item| {
                 Some(item.value_len())

@@ -55,10 +55,10 @@ fn set(worker: &mut Worker, key: &str, len: usize, expiry: Expiry, now_s: u32) -
 #[test]
 fn overwriting_fills_holes_and_evacuates_nothing() {
     let mut worker = worker(8 << 20, true);
-    for turn in 0..200_000 {
+    for step in 0..200_000 {
         assert!(set(
             &mut worker,
-            &format!("{}", turn % 1000),
+            &format!("{}", step % 1000),
             100,
             Expiry::NEVER,
             1
@@ -74,13 +74,13 @@ fn overwriting_fills_holes_and_evacuates_nothing() {
 fn values_of_many_lengths_fill_holes() {
     let mut worker = worker(64 << 20, true);
     let mut random = 1_u64;
-    for turn in 0..100_000 {
+    for step in 0..100_000 {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         // Some values are so long that holes of different lengths share a list.
         let len = (random >> 40) as usize % 3000;
-        let key = format!("{}", turn % 2000);
+        let key = format!("{}", step % 2000);
         assert!(set(&mut worker, &key, len, Expiry::NEVER, 1));
     }
     let statistics = worker.store().statistics();
@@ -118,12 +118,12 @@ fn a_pinned_hole_is_not_filled() {
 fn slow_uploads_do_not_fill_holes() {
     let mut worker = worker(64 << 20, true);
     let mut unfinished = Vec::new();
-    for turn in 0..2 {
+    for round in 0..2 {
         for number in 0..10_000 {
             let key = format!("{number}");
             assert!(
                 set(&mut worker, &key, 4000, Expiry::NEVER, 1),
-                "{turn} {key}"
+                "{round} {key}"
             );
         }
     }
@@ -154,7 +154,7 @@ fn repeated_overwrites_do_not_keep_expired_items_in_memory() {
             .count()
     };
     // Overwrites the counters with these numbers.
-    let counters = |worker: &mut Worker, numbers: std::ops::Range<u32>, now_s: u32| {
+    let overwrite_counters = |worker: &mut Worker, numbers: std::ops::Range<u32>, now_s: u32| {
         for number in numbers {
             let key = format!("counter{number}");
             assert!(set(worker, &key, 20, Expiry::at(now_s + 300), now_s));
@@ -169,10 +169,10 @@ fn repeated_overwrites_do_not_keep_expired_items_in_memory() {
             let key = format!("first{number}.{first}");
             assert!(set(&mut worker, &key, 100, Expiry::at(301), 1));
         }
-        counters(&mut worker, number..number + 1, 1);
+        overwrite_counters(&mut worker, number..number + 1, 1);
     }
     for now_s in (2..1000).step_by(40) {
-        counters(&mut worker, 0..1000, now_s);
+        overwrite_counters(&mut worker, 0..1000, now_s);
     }
     // All items written first have expired, so most of the memory is available again.
     let stored = fill(&mut worker, "second", 1000);
@@ -186,8 +186,8 @@ fn repeated_overwrites_do_not_keep_expired_items_in_memory() {
 #[test]
 fn an_upload_dropped_in_a_hole_changes_no_item() {
     let mut worker = worker(8 << 20, true);
-    for turn in 0..20_000 {
-        let key = format!("{}", turn % 100);
+    for step in 0..20_000 {
+        let key = format!("{}", step % 100);
         // The bytes of this upload are available (`whole`), so it may be written into a hole.
         drop(upload(&mut worker, &key, 100, Expiry::NEVER, true, 1).unwrap());
         assert!(set(&mut worker, &key, 100, Expiry::NEVER, 1));

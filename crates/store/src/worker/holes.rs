@@ -97,6 +97,7 @@ impl Holes {
             holes.for_each(|hole| self.ready.add(hole));
         }
         if self.waiting.len() < HOLE_BATCHES_MAX {
+            // `Epochs::retire` returns the stamp of the memory that was unlinked before the call.
             self.waiting.push_back((epochs.retire(), self.young));
         }
         self.young_len = 0;
@@ -201,7 +202,7 @@ impl ReadyHoles {
             next.prev = prev;
         }
         match (self.links.get_mut(usize::from(prev)), hole) {
-            (Some(last), _) => last.next = next,
+            (Some(previous), _) => previous.next = next,
             (None, Some(hole)) => {
                 self.heads[list_of(hole.len, part_of_opening(hole.opening))] = next;
             }
@@ -334,8 +335,8 @@ mod tests {
             } else {
                 Part::Main
             };
-            // Of each 50,000 steps, the first 30,000 add a hole. The others add or pop one at
-            // random.
+            // Of each 50,000 steps, the first 30,000 add a hole. The other steps add or pop a hole,
+            // at random.
             if number % 50_000 < 30_000 || random >> 32 & 1 == 0 {
                 ready.add(hole(number, len, part));
                 expected.insert(number, (len, part));

@@ -5,7 +5,7 @@ use crate::index::writer::Writer;
 use crate::lower_tier::{Marks, TierAddress};
 use crate::worker::{KeyHash, Worker};
 
-/// The copy that a worker is restoring.
+/// The tier's copy of an item that a worker is restoring, that is, writing back into memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Restoring {
     pub(crate) address: TierAddress,
