@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use crate::fibre::{Fibre, Record};
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// The registry: one *shard* (a list with its own lock) for each processor. A fibre is in the shard
-/// of the processor that spawned it. Fibres spawned by other threads are spread over the shards in
-/// turn.
+/// The registry: one *shard* (a list with its own lock) for each processor, so that processors do
+/// not contend for one lock. A fibre is in the shard of the processor that spawned it. The fibres
+/// that other threads spawn are put in all shards in turn.
 #[derive(Debug)]
 pub(crate) struct Registry {
     shards: Box<[Shard]>,
@@ -21,7 +21,7 @@ struct Shard {
     list: Mutex<List>,
 }
 
-/// The entries of a shard. The entry of a fibre keeps its index until the fibre is removed.
+/// The entries of a shard. A fibre has the same entry until it is removed.
 #[derive(Debug, Default)]
 struct List {
     entries: Vec<Entry>,
@@ -30,8 +30,8 @@ struct List {
 }
 
 /// A pointer to the record of a live fibre; null if the entry is free. A pointer that is not null
-/// is valid, because a fibre is removed from the registry before it drops its reference to its
-/// record.
+/// is valid: each fibre has a reference to its own record, and is removed from the registry before
+/// this reference is dropped.
 #[derive(Debug)]
 struct Entry(*const Record);
 
@@ -50,7 +50,7 @@ impl Registry {
         lock(&self.shards[number].list)
     }
 
-    /// Inserts a new fibre into a processor's shard.
+    /// Inserts a new fibre into the shard of a processor.
     pub(crate) fn insert(&self, processor: usize, record: &Arc<Record>) {
         let mut shard = self.shard(processor);
         let entry = Entry(Arc::as_ptr(record));
@@ -64,8 +64,9 @@ impl Registry {
                 shard.entries.len() as u32 - 1
             }
         };
-        // The record keeps the numbers of the entry and of the shard as one number: divided by the
-        // number of shards, its quotient is the entry, and its remainder the shard.
+        // The record stores the index of the entry and the number of the shard in one number. If
+        // this number is divided by the number of shards, the quotient is the index of the entry,
+        // and the remainder is the number of the shard.
         let index = index * self.shards.len() as u32 + processor as u32;
         record.registry_index.store(index, Ordering::Relaxed);
     }
@@ -91,9 +92,9 @@ impl Registry {
             .sum()
     }
 
-    /// The live fibres of one shard.
-    pub(crate) fn fibres(&self, number: usize) -> Vec<Fibre> {
-        let shard = self.shard(number);
+    /// The live fibres in the shard of a processor.
+    pub(crate) fn fibres(&self, processor: usize) -> Vec<Fibre> {
+        let shard = self.shard(processor);
         let live = shard.entries.iter().filter(|entry| !entry.0.is_null());
         // SAFETY: the fibre is registered, so it still holds a reference to its record.
         live.map(|entry| unsafe { Fibre::from_record(entry.0) })

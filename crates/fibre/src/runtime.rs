@@ -20,12 +20,13 @@ use crate::stack::Stacks;
 use crate::switch::{Body, local};
 use crate::sync::atomic::Ordering;
 
-/// How long a runtime that is dropped waits for its fibres to end.
+/// The timeout of the stop when a runtime is dropped: how long the drop waits for fibres to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long `stop` waits for the processors to end after it has abandoned their fibres. A processor
-/// that runs a fibre that never yields does not end.
+/// How long [`Runtime::stop`] waits for the processors to end, if it has abandoned fibres. It does
+/// not wait longer, because a processor does not end while it runs a fibre that never yields.
 const GRACE_PERIOD: Duration = Duration::from_millis(500);
-/// The interval at which `stop` cancels the fibres that were spawned in the meantime.
+/// While [`Runtime::stop`] waits for fibres to end, it cancels at this interval the fibres that
+/// have been spawned since.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// The configuration of a runtime.
@@ -41,8 +42,9 @@ pub struct Builder {
 
 /// A running runtime. Dropping it [stops](Runtime::stop) it with a timeout of five seconds.
 pub struct Runtime {
-    /// The anchor of each processor. An [`Anchor`] refers to the state that all processors share.
+    /// The [`Anchor`] of each processor: its reference to the state that all processors share.
     anchors: Box<[Arc<Anchor>]>,
+    /// The thread of each processor; empty once the runtime has stopped.
     threads: Vec<thread::JoinHandle<()>>,
 }
 
@@ -60,8 +62,8 @@ pub enum StartError {
     Processor(io::Error),
 }
 
-/// The error of [`Runtime::stop`] if its timeout expired before all fibres had ended. The fibres
-/// that were left are abandoned with their stacks.
+/// The error of [`Runtime::stop`] if some fibres had not ended when the timeout expired. These
+/// fibres are abandoned: they never run to their end, and their stacks are not freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{count} fibres did not end in time and were abandoned")]
 pub struct FibresLeft {
@@ -131,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// Sets the observer of the processors.
+    /// Sets an observer that is told when processors sleep, wake and poll.
     pub fn watch(mut self, watch: impl Watch) -> Self {
         self.watch = Some(Box::new(watch));
         self
@@ -253,8 +255,8 @@ impl Runtime {
     }
 
     /// Cancels every fibre ([`Fibre::cancel`](crate::Fibre::cancel)), waits until all fibres have
-    /// ended or `timeout` has passed, and stops the processors. Must not be called by a fibre of
-    /// this runtime, which would wait for its own end.
+    /// ended or `timeout` has passed, and stops the processors. A fibre of this runtime must not
+    /// call this, because it would wait for its own end.
     ///
     /// # Errors
     /// Some fibres did not end. They are abandoned, and a `join` of such a fibre waits for ever. A
@@ -263,12 +265,12 @@ impl Runtime {
         self.shut_down(timeout)
     }
 
-    /// Does the work of [`Runtime::stop`], also when the runtime is dropped.
+    /// Does the work of [`Runtime::stop`]. Also called when the runtime is dropped.
     fn shut_down(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.is_stopping.store(true, Ordering::Relaxed);
-        // `None` if the timeout is so long that the clock cannot represent the deadline. The fibres
-        // are then waited for without a deadline.
+        // `None` if the timeout is so long that an `Instant` cannot represent the deadline. Then
+        // this function waits for the fibres without a deadline.
         let deadline = Instant::now().checked_add(timeout);
         let remaining = || {
             deadline.map_or(STOP_POLL, |deadline| {
@@ -282,6 +284,8 @@ impl Runtime {
                 let uncancelled = fibres.iter().filter(|fibre| !fibre.is_cancelled());
                 uncancelled.for_each(Fibre::cancel);
             }
+            // The lock is held from the count until the wait begins. A fibre that ends in the
+            // meantime locks it before it notifies, so its notification is not missed.
             let guard = shared.live_processors();
             let count = shared.registry.len();
             let remaining = remaining();
@@ -295,6 +299,7 @@ impl Runtime {
                 .wait_timeout(guard, remaining.min(STOP_POLL));
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         };
+        // A processor that sleeps must wake in order to see `must_stop`.
         for number in 0..self.anchors.len() {
             shared.idle.wake(number);
         }
@@ -311,7 +316,8 @@ impl Runtime {
         }
         for thread in self.threads.drain(..) {
             if can_join_all || thread.is_finished() {
-                // The loop of a processor does not panic, because panics of fibres are caught.
+                // The result is no error, because the thread has not panicked: panics of fibres are
+                // caught, and any other panic aborts the program.
                 let _ = thread.join();
             }
             // A thread that is not joined is detached. It runs an abandoned fibre, and keeps the
@@ -327,8 +333,8 @@ impl Runtime {
         &self.anchors[0].shared
     }
 
-    /// The anchor of the calling processor. A caller that is no processor of this runtime gets the
-    /// anchor of another processor at each call, in turn.
+    /// The anchor of the calling processor. If the caller is not a processor of this runtime, the
+    /// anchor of any processor; successive calls choose the processors in turn.
     fn anchor(&self) -> Arc<Anchor> {
         let own_anchor = |local: Option<&Local>| {
             let local = local?;
@@ -360,14 +366,15 @@ impl fmt::Debug for Runtime {
 }
 
 impl Anchor {
-    /// Spawns a fibre. The fibre's record refers to this anchor, and is in the registry's shard for
-    /// the anchor's processor.
+    /// Spawns a fibre. The fibre's record refers to this anchor, and the registry lists the fibre
+    /// in the shard of this anchor's processor.
     pub(crate) fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         let shared = &self.shared;
         local(|local| {
+            // The calling processor, if this is its anchor: only it may use its free stacks.
             let local = local.filter(|local| Arc::ptr_eq(&local.anchor, self));
             let stack = shared.stacks.take(local.map(|local| &local.stacks))?;
             // The fibre stores its result through `writer`, and `join` takes it through `reader`.

@@ -1,6 +1,7 @@
-//! The schedulers: they choose which ready fibre runs next, and on which processor. Three types
-//! implement [`RunQueues`], and a runtime uses one of them, chosen at its start. The loop of a
-//! processor is generic over the scheduler, so it calls the scheduler without dynamic dispatch.
+//! The schedulers. A scheduler determines which ready fibre runs next, and on which processor.
+//! Three types implement [`RunQueues`]. A runtime uses one of them, which is chosen when the
+//! runtime starts. The loop of a processor is generic over the scheduler, so it calls the scheduler
+//! without dynamic dispatch.
 
 pub(crate) mod fair;
 pub(crate) mod global;
@@ -19,11 +20,12 @@ use steal::Steal;
 pub enum Scheduler {
     /// Two *lanes* (FIFO queues of ready fibres) per processor. Fibres are put in the two lanes in
     /// turn. The processor compares the first fibres of its two lanes, and runs the one that has
-    /// waited longer. If the first fibre of a lane has waited long, any other processor may run it,
-    /// even one that has fibres in its own lanes. So no fibre starves.
+    /// waited longer. If the first fibre of a lane has waited much longer than is usual, any other
+    /// processor may run it, even one that has fibres in its own lanes. So no fibre starves.
     Fair,
-    /// One lane per processor. A processor without work steals from the others in ring order. A
-    /// processor with work never checks the lanes of others, so a fibre may starve.
+    /// One lane per processor. A processor without ready fibres steals from other processors, which
+    /// it tries in the order of their numbers. A processor that has ready fibres never checks the
+    /// lanes of others, so a fibre may starve.
     Steal,
     /// One lane for all processors.
     Global,
@@ -33,7 +35,7 @@ impl Scheduler {
     /// All schedulers.
     pub const ALL: [Self; 3] = [Self::Fair, Self::Steal, Self::Global];
 
-    /// The name in options and reports.
+    /// The name of the scheduler in the options and reports of programs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,34 +46,35 @@ impl Scheduler {
     }
 }
 
-/// The state that a processor keeps between two calls of [`RunQueues::take`].
+/// The state that a processor keeps for the scheduler between two dequeues ([`RunQueues::take`],
+/// [`RunQueues::exchange`]).
 #[derive(Debug)]
 pub(crate) struct TakeState<'a> {
     /// The number of the processor.
     pub(crate) processor: usize,
     /// The state of the random-number generator; never 0.
     random: u64,
-    /// The number of dequeues (calls of `take` or `exchange`) until this processor next checks a
-    /// lane of another processor. Only the fair scheduler makes such checks.
+    /// The number of dequeues until this processor next checks a lane of another processor. Only
+    /// the fair scheduler makes such checks.
     pub(crate) dequeues_until_check: u32,
-    /// The number of dequeues between two checks.
+    /// The number of dequeues from the last such check to the next.
     pub(crate) check_period: u32,
-    /// The last reading of the clock, in ticks. The processor stamps the fibres that it enqueues
-    /// with this time.
+    /// The last reading of the clock, in [`ticks`](crate::sync::ticks). When this processor
+    /// enqueues a fibre, this time counts as the beginning of the fibre's wait.
     pub(crate) clock: &'a Cell<u64>,
 }
 
-/// The thread that made a fibre ready. A processor of this runtime is given by its number, together
-/// with its last clock reading (the value in [`TakeState::clock`]). `None` stands for any other
-/// thread.
+/// The thread that makes a fibre ready. For a processor of this runtime: the number of the
+/// processor, and its last reading of the clock ([`TakeState::clock`]). For any other thread:
+/// `None`.
 pub(crate) type Origin = Option<(usize, u64)>;
 
 impl<'a> TakeState<'a> {
     pub(crate) fn new(processor: usize, clock: &'a Cell<u64>) -> Self {
         Self {
             processor,
-            // Differs between processors, and is not 0. The factor is 2⁶⁴ divided by the golden
-            // ratio.
+            // The seed differs between processors, and is not 0 (from 0, xorshift yields only 0).
+            // The factor is 2⁶⁴ divided by the golden ratio.
             random: (processor as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             dequeues_until_check: 1,
             check_period: 1,
@@ -79,7 +82,7 @@ impl<'a> TakeState<'a> {
         }
     }
 
-    /// A number below `bound`, by Marsaglia's xorshift.
+    /// A random number below `bound`, by Marsaglia's xorshift.
     pub(crate) fn random(&mut self, bound: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -90,39 +93,41 @@ impl<'a> TakeState<'a> {
 
 /// The run queues of a scheduler.
 pub(crate) trait RunQueues: Send + Sync + 'static {
-    /// The number of rounds that a processor without work makes before it announces itself as idle.
-    /// In each round, the processor checks whether waits of fibres are over, such as waits for I/O.
-    /// It also tries to steal fibres from other processors.
+    /// A processor without ready fibres looks for work in this number of rounds before it announces
+    /// itself as idle. In each round, it checks whether waits of fibres are over, such as waits for
+    /// I/O, and tries to steal fibres from other processors.
     const ROUNDS_BEFORE_IDLE: u32;
 
     /// Whether the runtime has only one processor.
     fn has_one_processor(&self) -> bool;
 
-    /// Enqueues a fibre that has become ready, and wakes an idle processor if there is one that can
-    /// run the fibre.
+    /// Enqueues a fibre that has become ready, and wakes an idle processor, if there is one, to run
+    /// the fibre.
     fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors);
 
-    /// Enqueues `ready`, a fibre that yields. Returns the fibre to run next, which may be the same
-    /// one. Wakes no idle processor: the caller wakes one if [`RunQueues::has_more`] returns true.
+    /// Enqueues `ready`, a fibre that yields, and dequeues the fibre to run next. This may be the
+    /// same fibre. Wakes no idle processor: the caller wakes one if [`RunQueues::has_more`] returns
+    /// true.
     fn exchange(&self, state: &mut TakeState<'_>, ready: Ready) -> Ready;
 
     /// Whether a processor's own queues contain fibres. Takes no lock, so the answer may be
     /// outdated.
     fn has_more(&self, processor: usize) -> bool;
 
-    /// Takes the next fibre from the processor's own queues, or from another processor's queue in
-    /// which a fibre has waited too long.
+    /// Dequeues the fibre to run next from the processor's own queues. The fair scheduler may
+    /// instead take a fibre that has waited too long in a queue of another processor.
     fn take(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
     /// Tries to take a fibre from one of the other processors' queues, without waiting for a lock.
     /// (The fair scheduler picks any queue at random, which may be the processor's own.)
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// Takes a fibre from any queue, and locks each queue that it searches. `None` means that every
-    /// fibre that was in a queue when the call began has left that queue since. Either a
-    /// processor took the fibre, or the fibre was moved to another queue. A moved fibre is still
-    /// ready, and this call may have missed it. It is not forgotten: the thread that moved it then
-    /// wakes a processor, or is itself the processor that owns the new queue.
+    /// Searches all queues for a fibre, and takes the first one that it finds. Locks each queue
+    /// that it searches. `None` means that every fibre that was in a queue when the call began has
+    /// left that queue since. Either a processor took the fibre in order to run it, or a thread
+    /// moved the fibre to another queue. This call may have missed a moved fibre, which is still
+    /// ready. But that fibre is not forgotten: the thread that moved it then wakes a processor, or
+    /// is itself the processor that owns the new queue.
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 }
 

@@ -5,9 +5,8 @@ use std::time::Duration;
 use crate::sync::{Mutex, lock};
 use crate::wait::{ListWaiter, WaitList};
 
-/// A counting semaphore for fibres and threads. Waiters are served first come, first served: if
-/// there are waiters, a released permit is given to the first of them, and no other caller can take
-/// it.
+/// A counting semaphore for fibres and threads. It is fair: if there are waiters, a permit that is
+/// released goes to the first waiter, and no other caller can take it.
 #[derive(Debug)]
 pub struct Semaphore {
     state: Mutex<State>,
@@ -17,6 +16,7 @@ pub struct Semaphore {
 struct State {
     /// The number of free permits; 0 while there are waiters.
     permits: usize,
+    /// The fibres and threads that wait for a permit.
     waiting: WaitList,
 }
 
@@ -39,12 +39,12 @@ impl Semaphore {
         }
     }
 
-    /// Takes a permit, if there is one.
+    /// Takes a permit and returns true, if there is a free one. Otherwise returns false.
     pub fn try_acquire(&self) -> bool {
         let mut state = lock(&self.state);
-        let is_taken = state.permits > 0;
-        state.permits -= usize::from(is_taken);
-        is_taken
+        let is_acquired = state.permits > 0;
+        state.permits -= usize::from(is_acquired);
+        is_acquired
     }
 
     /// Takes a permit, waiting until there is one or the timeout has passed. Returns false after a
@@ -57,8 +57,8 @@ impl Semaphore {
         waiter.wait_for_grant_within(timeout, remove)
     }
 
-    /// Takes a permit if there is one, and returns `None`. Otherwise appends the caller to the list
-    /// of waiters, and returns the new entry.
+    /// Takes a permit if there is a free one, and returns `None`. Otherwise appends the caller to
+    /// the list of waiters, and returns it as a waiter; the caller must then wait.
     fn take_or_queue(&self) -> Option<ListWaiter> {
         let mut state = lock(&self.state);
         if state.permits > 0 {
@@ -68,8 +68,8 @@ impl Semaphore {
         Some(state.waiting.push_current())
     }
 
-    /// Releases a permit. The caller need not have acquired one, so this can also add a permit to
-    /// the semaphore.
+    /// Releases a permit: gives it to the first waiter, or makes it free. The caller need not have
+    /// acquired a permit, so this can also increase the number of permits.
     pub fn release(&self) {
         let mut state = lock(&self.state);
         match state.waiting.pop() {

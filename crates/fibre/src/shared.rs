@@ -1,4 +1,4 @@
-//! The state that all processors of a runtime share.
+//! The state that all processors of a runtime share, and [`Watch`], an observer of the processors.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
@@ -24,29 +24,30 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) io_backend: IoBackend,
     pub(crate) watch: Option<Box<dyn Watch>>,
-    /// `Runtime::stop` has begun. From then on each fibre that ends notifies `end_condition`.
+    /// `Runtime::stop` has begun. From then on, `end_condition` is notified whenever a fibre ends.
     pub(crate) is_stopping: AtomicBool,
-    /// The processors must end.
+    /// The processors must end. `Runtime::stop` sets this after it has waited for the fibres.
     pub(crate) must_stop: AtomicBool,
-    /// The number of processors that were started and have not ended.
+    /// The number of processors whose threads were started and have not ended.
     live_processors: std::sync::Mutex<usize>,
     /// Notified when a processor ends and, while the runtime stops, when a fibre ends. Its mutex is
     /// `live_processors`.
     pub(crate) end_condition: Condvar,
 }
 
-/// A processor's own reference to the shared state. The records of the fibres that the processor
-/// spawned refer to this anchor and not to the shared state directly. So each processor counts the
-/// references of its fibres in its own anchor, and processors do not contend for one count.
+/// A processor's own reference to the shared state. The record of a fibre refers to the anchor of
+/// the processor that spawned the fibre, and not to the shared state directly. So these references
+/// are counted in one count for each processor, and the processors do not contend for a single
+/// reference count.
 pub(crate) struct Anchor {
     pub(crate) shared: Arc<Shared>,
     /// The number of the processor.
     pub(crate) number: usize,
 }
 
-/// An observer of the processors. Its methods run on the processor's own thread, between fibres,
-/// and delay all fibres of that processor. They must not panic (the program would abort) and must
-/// not spawn or wake fibres.
+/// An observer of the processors. A method runs on the thread of the processor that it is about,
+/// between the runs of fibres, so it delays all fibres of that processor. The methods must not
+/// panic (the program would abort) and must not spawn or wake fibres.
 pub trait Watch: Send + Sync + 'static {
     /// The processor is about to sleep, or to end.
     fn sleeps(&self, processor: usize) {
@@ -59,15 +60,15 @@ pub trait Watch: Send + Sync + 'static {
     }
 
     /// Bytes have been received for a fibre. The observer can prefetch the memory that the fibre
-    /// will use. The fibre runs after the next call of [`polled`](Self::polled), unless another
-    /// processor takes it before. With [rings](crate::IoBackend::Rings) this is called for most
-    /// receives, with epoll for none. The ring is locked during the call, so the call must not
-    /// wait.
+    /// will use. This processor runs the fibre after the next call of [`polled`](Self::polled),
+    /// unless another processor runs it before. With [rings](crate::IoBackend::Rings), this is
+    /// called for most receives, with epoll for none. The processor's ring is locked during the
+    /// call, so the call must not wait.
     fn received(&self, processor: usize, bytes: &[u8]) {
         let _ = (processor, bytes);
     }
 
-    /// The processor has polled, and `fibres` fibres have become ready.
+    /// The processor has polled its reactor and its timers, which has made `fibres` fibres ready.
     fn polled(&self, processor: usize, fibres: usize) {
         let _ = (processor, fibres);
     }
@@ -127,7 +128,8 @@ impl Shared {
 
     /// Enqueues a fibre that is new or was woken, and wakes an idle processor for it.
     pub(crate) fn schedule(&self, ready: Ready) {
-        // The processor that makes the fibre ready, and its clock; `None` on any other thread.
+        // If the caller is a processor of this runtime, its number and its last reading of the
+        // clock.
         let origin = local(|local| {
             let local = local.filter(|local| std::ptr::eq(local.shared(), self))?;
             Some((local.number, local.clock.get()))
@@ -138,7 +140,7 @@ impl Shared {
     /// Releases the stack of a fibre that has ended, and removes it from the registry.
     pub(crate) fn reclaim(&self, ready: Ready, stacks: &ProcessorStacks) {
         let record = ready.record();
-        // SAFETY: `ready` is the right to run the fibre, which has finished.
+        // SAFETY: `ready` is the right to run the fibre, so no other thread uses the body.
         let body = unsafe { (*record.body.get()).take() };
         if let Some(body) = body {
             self.stacks.release(body.into_stack(), Some(stacks));
@@ -146,12 +148,15 @@ impl Shared {
         self.registry.remove(record);
         drop(ready);
         if self.is_stopping.load(Ordering::Relaxed) {
+            // `Runtime::stop` holds this lock from when it counts the fibres until it waits, so
+            // it cannot miss the notification.
             let _guard = self.live_processors();
             self.end_condition.notify_all();
         }
     }
 
-    /// Records the last-level cache of the CPU on which a processor, the caller, now runs.
+    /// Records the last-level cache of the CPU on which `processor`, the caller, now runs. Only the
+    /// fair scheduler uses it.
     pub(crate) fn record_cache(&self, processor: usize) {
         if let AnyRunQueues::Fair(fair) = &self.scheduler
             && self.slots.len() > 1
@@ -160,9 +165,10 @@ impl Shared {
         }
     }
 
-    /// Records that `processor`, the caller, has polled. Then picks one other processor; successive
-    /// calls pick the others in turn. If the picked processor has not polled for a long time, takes
-    /// its completions and expires its timers. This makes ready the fibres that wait for them.
+    /// Records that `processor`, the caller, has polled. Then picks another processor; successive
+    /// calls of the same caller pick all others in turn. If the picked processor has not polled for
+    /// a long time, the caller handles its completions and its timers that are due, and so makes
+    /// ready the fibres that wait for them.
     pub(crate) fn poll_overdue_processor(&self, processor: usize) {
         let count = self.slots.len();
         let slot = &self.slots[processor];

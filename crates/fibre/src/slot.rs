@@ -10,7 +10,7 @@ use crate::limits::HELP_FACTOR;
 use crate::sync::ticks;
 use crate::time::Timers;
 
-/// The value of `polled_at` while the processor sleeps.
+/// The value of `polled_at` while the processor sleeps, and before it has started.
 const SLEEPING: u64 = u64::MAX;
 
 /// The parts of one processor that other processors may use.
@@ -21,7 +21,7 @@ pub(crate) struct ProcessorSlot {
     pub(crate) counters: Counters,
     /// The time at which the processor last polled its reactor, in ticks; or [`SLEEPING`].
     polled_at: AtomicU64,
-    /// The moving average of the intervals between polls, in ticks.
+    /// The moving average of the intervals between two polls of this processor, in ticks.
     average_interval: AtomicU64,
 }
 
@@ -33,7 +33,8 @@ pub(crate) struct Counters {
     runs: AtomicU64,
     /// The number of times that the processor slept.
     sleeps: AtomicU64,
-    /// A sequence number, which callers use to choose processors in turn.
+    /// A number that each call of [`Counters::take_number`] increases. Callers use it to choose
+    /// processors in turn.
     next_number: AtomicU32,
 }
 
@@ -48,7 +49,8 @@ impl ProcessorSlot {
         })
     }
 
-    /// Records a poll by the processor's own thread. Returns the average interval between polls.
+    /// Records a poll. Called by this processor's own thread. Returns the moving average of the
+    /// intervals between its polls, in ticks.
     pub(crate) fn record_poll(&self) -> u64 {
         let now = ticks();
         let last_poll = self.polled_at.load(Ordering::Relaxed);
@@ -64,12 +66,13 @@ impl ProcessorSlot {
         average
     }
 
-    /// Whether the last poll is more than [`HELP_FACTOR`] times `interval` (in ticks) ago. False
-    /// while the processor sleeps.
-    pub(crate) fn is_overdue(&self, interval: u64) -> bool {
+    /// Whether this processor has not polled for a long time: for more than [`HELP_FACTOR`] times
+    /// `usual_interval`, the average interval between the polls of the caller, in ticks. False
+    /// while this processor sleeps.
+    pub(crate) fn is_overdue(&self, usual_interval: u64) -> bool {
         let polled_at = self.polled_at.load(Ordering::Relaxed);
         polled_at != SLEEPING
-            && ticks().saturating_sub(polled_at) > interval.saturating_mul(HELP_FACTOR)
+            && ticks().saturating_sub(polled_at) > usual_interval.saturating_mul(HELP_FACTOR)
     }
 
     /// Records that the processor is about to sleep.
@@ -79,7 +82,8 @@ impl ProcessorSlot {
 }
 
 impl Counters {
-    /// Publishes the number of runs, which the processor counts itself.
+    /// Stores the number of runs, so that other threads can read it. The processor counts the runs
+    /// in [`Local::runs`](crate::local::Local).
     pub(crate) fn set_runs(&self, runs: u64) {
         self.runs.store(runs, Ordering::Relaxed);
     }

@@ -1,19 +1,21 @@
 //! Fairness by helping, after the Cforall runtime (T. Delisle, PhD thesis, University of Waterloo
 //! 2022).
 //!
-//! Every processor has two lanes. The fibres that the processor makes ready go to its lanes in
-//! turn. The processor takes from the lane whose head fibre has waited longer.
+//! Every processor has two lanes. If a processor makes a fibre ready, the fibre is put in one of
+//! that processor's lanes; if another thread does, in one of the lanes of the processor that ran
+//! the fibre last. The two lanes are used in turn. The processor dequeues from the lane whose head
+//! fibre has waited longer.
 //!
-//! At intervals a processor also checks a lane of another processor, picked at random. It *helps*
-//! that processor, that is, it takes the head fibre of the lane, if the fibre has waited more than
-//! eight times as long as the average wait in the processor's own lanes. (Each lane has an average;
-//! the largest average of the processor's non-empty lanes counts.) After a check that took a fibre,
-//! the next check follows two dequeues later. Each check that took none doubles this interval, up
-//! to 64 dequeues.
+//! At intervals, a processor also checks a lane of another processor, picked at random. It *helps*
+//! the other processor, that is, it takes the head fibre of this lane, if that fibre has waited
+//! more than eight times as long as fibres on average wait in the helper's own lanes. (Each lane
+//! has an average; the largest average of the helper's non-empty lanes counts.) After a check that
+//! took a fibre, the next check follows two dequeues later. Each check that took none doubles this
+//! interval, up to 64 dequeues.
 //!
-//! So if a processor is busy with one long fibre, the other processors empty its lanes, even if
-//! their own lanes are never empty. No fibre waits for ever, and the order is close to first come,
-//! first served, without a queue that all processors share.
+//! So if a processor runs one fibre for a long time, the other processors empty its lanes, even if
+//! their own lanes are never empty. No fibre waits for ever, and fibres run almost in the order in
+//! which they became ready, although there is no queue that all processors share.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;
@@ -31,16 +33,17 @@ pub(crate) struct Fair {
     lanes: Box<[Lane]>,
     /// The number of lanes of each processor: [`LANES`], but only one if there is one processor.
     lanes_per_processor: usize,
-    /// For each processor, the number of fibres put in its lanes. It determines the lane in which
-    /// the next fibre is put.
+    /// For each processor, the number of fibres that were put in its lanes. This number determines
+    /// the lane in which the next fibre is put.
     puts: Box<[PutCount]>,
     /// For each processor, the last-level cache of the CPU on which it ran at its start or after
     /// its last sleep.
     caches: Box<[AtomicU32]>,
 }
 
-/// The number of fibres put in the lanes of one processor, on cache lines of its own. The count
-/// wraps. If two threads put fibres at the same time, these may be counted as one.
+/// The number of fibres that were put in the lanes of one processor, modulo 2³². Two fibres that
+/// are put at the same time may be counted as one.
+// The alignment gives the number cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct PutCount(AtomicU32);
@@ -58,7 +61,7 @@ impl Fair {
         }
     }
 
-    /// Records the last-level cache that a processor runs on.
+    /// Records the last-level cache of the CPU on which a processor runs.
     pub(crate) fn record_cache(&self, processor: usize, cache: u32) {
         self.caches[processor].store(cache, Ordering::Relaxed);
     }
@@ -68,12 +71,12 @@ impl Fair {
         &self.lanes[processor * self.lanes_per_processor..][..self.lanes_per_processor]
     }
 
-    /// Puts a fibre in one of a processor's lanes. The lanes take turns, but a locked lane is
-    /// skipped.
+    /// Puts a fibre in one of a processor's lanes at the time `now`. The lanes are used in turn,
+    /// but a locked lane is skipped.
     fn push(&self, processor: usize, mut ready: Ready, now: u64) {
         let count = &self.puts[processor].0;
-        // Two concurrent callers may get the same turn, and so the same lane. One of them then
-        // finds the lane locked, and uses the next.
+        // Two concurrent callers may get the same number, and so the same lane. If one of them
+        // finds the lane locked, it uses the next lane.
         let turn = count.load(Ordering::Relaxed).wrapping_add(1);
         count.store(turn, Ordering::Relaxed);
         let lanes = self.own_lanes(processor);
@@ -89,8 +92,8 @@ impl Fair {
         }
     }
 
-    /// The processor's own lanes, in the order in which to take from them: the lane whose head
-    /// fibre was enqueued first comes first.
+    /// The lanes of a processor, in the order in which the processor tries to dequeue from them.
+    /// The first is the lane whose head fibre was enqueued earliest.
     fn oldest_head_first(&self, processor: usize) -> impl Iterator<Item = &Lane> {
         let lanes = self.own_lanes(processor);
         let head_since = |lane: &Lane| lane.head_since().unwrap_or(u64::MAX);
@@ -105,11 +108,12 @@ impl Fair {
             .map(move |nth| &lanes[(first + nth) % self.lanes_per_processor])
     }
 
-    /// Picks a lane of another processor at random. Returns the lane if that processor runs on the
-    /// same last-level cache. If it does not, returns the lane with a probability of
-    /// [`FAR_HELP_ODDS`] in 256, and `None` otherwise.
+    /// Picks a lane of another processor at random. Returns this lane if the other processor runs
+    /// on the same last-level cache as this one. If it does not, returns the lane with a
+    /// probability of [`FAR_HELP_ODDS`] in 256, and `None` otherwise.
     fn pick(&self, state: &mut TakeState<'_>) -> Option<&Lane> {
-        // Counted from the first lane of the next processor, so that no own lane is picked.
+        // The random number counts from the first lane of the next processor, so that no lane of
+        // this processor is picked.
         let number = state.random(self.lanes.len() - self.lanes_per_processor);
         let number = ((state.processor + 1) * self.lanes_per_processor + number) % self.lanes.len();
         let cache = |processor: usize| self.caches[processor].load(Ordering::Relaxed);
@@ -117,9 +121,9 @@ impl Fair {
         (is_near || state.random(256) < FAR_HELP_ODDS as usize).then(|| &self.lanes[number])
     }
 
-    /// Called before each dequeue. Reads the clock every [`CLOCK_PERIOD`] dequeues, and before each
-    /// check. If a check is due, checks a lane of another processor, and returns the fibre that the
-    /// check took.
+    /// Called at the beginning of each dequeue. If a check of another processor's lane is due,
+    /// makes the check, and returns the fibre that it took. Also reads the clock, in one of every
+    /// [`CLOCK_PERIOD`] calls and before each check.
     fn help(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         if self.has_one_processor() {
             return None;
@@ -140,8 +144,9 @@ impl Fair {
         helped
     }
 
-    /// Checks a lane of another processor. Takes the fibre at its head if that fibre has waited
-    /// more than [`HELP_FACTOR`] times as long as the average fibre in the processor's own lanes.
+    /// Checks a lane of another processor. Takes the fibre at the head of this lane if the fibre
+    /// has waited more than [`HELP_FACTOR`] times as long as fibres on average wait in the lanes of
+    /// the calling processor.
     fn help_one(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         let lane = self.pick(state)?;
         let head_since = lane.head_since()?;
@@ -171,8 +176,9 @@ impl RunQueues for Fair {
         match origin {
             Some((processor, now)) => self.push(processor, ready, now),
             None => {
-                // The cache of the processor that ran the fibre last probably holds its memory. A
-                // single processor compares no ages, so the clock is not read.
+                // The memory of the fibre is probably in the CPU cache of the processor that ran
+                // the fibre last. The clock is not read if there is only one processor, because a
+                // single processor does not compare waits.
                 let processor = ready.record().processor.load(Ordering::Relaxed);
                 self.push(
                     processor as usize,
@@ -204,8 +210,8 @@ impl RunQueues for Fair {
                 Err(returned) => ready = returned,
             }
         }
-        // Other threads hold the locks of all lanes of this processor, so the fibre continues to
-        // run without a yield.
+        // All lanes of this processor were locked by other threads, so the fibre continues to run
+        // without a yield.
         ready
     }
 
@@ -219,7 +225,7 @@ impl RunQueues for Fair {
     }
 
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready> {
-        // The lane may be one of the processor's own: a fibre in it may be run just as well.
+        // The lane may be one of this processor's own. That does no harm.
         self.lanes[state.random(self.lanes.len())].try_pop(state.clock.get())
     }
 
@@ -229,8 +235,8 @@ impl RunQueues for Fair {
             state.clock.get(),
         );
         let count = self.lanes.len();
-        // `pop` locks each lane, even an empty one: `idle.rs` relies on these locks for the order
-        // of announcement and search.
+        // `pop` locks each lane, even an empty one. `idle.rs` relies on this: a waker that locks a
+        // lane after this search sees that this processor has announced itself.
         (0..count).find_map(|nth| self.lanes[(first + nth) % count].pop(now))
     }
 }

@@ -1,5 +1,5 @@
 //! One lane for all processors. This is the simplest scheduler, and the baseline with which the
-//! others are compared.
+//! others are compared. It does not use times, so it passes 0 to the lane for each time.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;
@@ -11,6 +11,7 @@ use crate::sync::pause;
 #[derive(Debug)]
 pub(crate) struct Global {
     lane: Lane,
+    /// The number of processors.
     processors: usize,
 }
 
@@ -39,10 +40,12 @@ impl RunQueues for Global {
         for round in 0.. {
             match self.lane.try_exchange(ready, 0) {
                 Ok(first) => return first,
+                // The lane is locked: tries again after a pause.
                 Err(returned) => ready = returned,
             }
             pause(round);
         }
+        // Unreachable: the range has no end.
         ready
     }
 
@@ -58,6 +61,7 @@ impl RunQueues for Global {
     }
 
     fn steal(&self, _state: &mut TakeState<'_>) -> Option<Ready> {
+        // There is no other lane: `take` has just tried the only one.
         None
     }
 

@@ -1,13 +1,17 @@
 //! Work stealing in ring order, after libfibre (Karsten and Barghi, POMACS 4(1), 2020).
 //!
-//! Every processor has a lane and a *handoff slot*, which holds at most one fibre. A ready fibre
-//! goes to the lane of the processor that made it ready. But if another processor is idle, the
-//! fibre goes to the handoff slot of that processor, which is then woken.
+//! Every processor has a lane and a *handoff slot*, which holds at most one fibre. If some
+//! processor is idle, a fibre that becomes ready is put in the handoff slot of that processor,
+//! which is then woken. Otherwise the fibre is put in the lane of the processor that makes it
+//! ready. (If the fibre is made ready by a thread that is not a processor, it is put in the lane of
+//! the processor that ran it last.)
 //!
-//! A processor without work checks all other processors, beginning with its neighbour, and spins
-//! for a while before it sleeps. A processor that always has work never checks the others. So a
-//! fibre can starve: if it was enqueued behind a fibre that does not yield, it waits as long as all
-//! other processors have work of their own.
+//! A processor without ready fibres checks all other processors, beginning with the one whose
+//! number is next. It repeats this for a while before it sleeps. A processor that always has ready
+//! fibres of its own never checks the others. So a fibre can starve: while a fibre ahead of it in
+//! the lane runs without yielding, it waits until another processor has no ready fibres.
+//!
+//! The scheduler does not use times, so it passes 0 to the lanes for each time.
 
 use crate::fibre::{Ready, Record};
 use crate::idle::IdleProcessors;
@@ -23,12 +27,14 @@ pub(crate) struct Steal {
     processors: Box<[Processor]>,
 }
 
-/// The queues of one processor, on cache lines of its own.
+/// The queues of one processor.
+// The alignment gives them cache lines of their own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Processor {
     lane: Lane,
-    /// The handoff slot: a fibre that a waker gave to this processor while it was idle, or null.
+    /// The handoff slot: null, or a fibre that a waker gave to this processor because it was
+    /// announced as idle.
     handoff: AtomicPtr<Record>,
 }
 
@@ -52,14 +58,15 @@ impl Processor {
         // fibre this swap removes.
         let displaced = self.handoff.swap(record, Ordering::AcqRel);
         if !displaced.is_null() {
-            // Two wakers chose this processor before it checked its slot.
+            // Two wakers have chosen this processor, and it has not checked its slot in between.
             // SAFETY: an earlier `hand_off` stored the result of `into_raw`, and the swap removed
             // it.
             self.lane.push(unsafe { Ready::from_raw(displaced) }, 0);
         }
     }
 
-    /// Takes the fibre from the handoff slot, without a read-modify-write if the slot is empty.
+    /// Takes the fibre from the handoff slot. If the slot is empty, only reads it, so that its
+    /// cache line is not taken away from other CPUs.
     fn take_handoff(&self) -> Option<Ready> {
         if self.handoff.load(Ordering::Relaxed).is_null() {
             return None;
@@ -67,11 +74,11 @@ impl Processor {
         self.swap_handoff()
     }
 
-    /// Takes the fibre from the handoff slot, by a read-modify-write even if the slot is empty.
-    /// This prevents a lost wake-up, as the lock of a lane does (`idle.rs`). A processor that
-    /// becomes idle announces itself, then swaps the slot here. A waker swaps the slot in
-    /// `hand_off`, then looks for idle processors. If the waker's swap comes first, this call
-    /// returns its fibre. If this swap comes first, the waker sees the announcement.
+    /// Takes the fibre from the handoff slot. Swaps the slot even if it is empty. This prevents a
+    /// lost wake-up, as the lock of a lane does (`idle.rs`). A processor that becomes idle
+    /// announces itself, then swaps the slot here. A waker swaps the slot in `hand_off`, then looks
+    /// for idle processors. If the waker's swap comes first, this call returns the waker's fibre.
+    /// If the swap here comes first, the waker sees the announcement.
     fn swap_handoff(&self) -> Option<Ready> {
         // Acquire: pairs with `hand_off`.
         let record = self.handoff.swap(ptr::null_mut(), Ordering::AcqRel);
@@ -89,8 +96,8 @@ impl RunQueues for Steal {
 
     fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors) {
         // If the caller is the only processor of the runtime, there is no other processor to wake.
-        let wakes = !self.has_one_processor() || origin.is_none();
-        if wakes && let Some(idle_processor) = idle.take_one() {
+        let may_wake = !self.has_one_processor() || origin.is_none();
+        if may_wake && let Some(idle_processor) = idle.take_one() {
             self.processors[idle_processor].hand_off(ready);
             if origin.is_some_and(|(processor, _)| processor == idle_processor) {
                 // The idle processor is the caller itself, which has just woken and is still
@@ -98,8 +105,9 @@ impl RunQueues for Steal {
                 return;
             }
             if !idle.wake(idle_processor) {
-                // The chosen processor was awake, and may already run another fibre while the new
-                // fibre waits in its slot. An idle processor can steal the new fibre from the slot.
+                // The chosen processor was awake. It may run another fibre first, while the new
+                // fibre waits in its slot. So another idle processor is woken, which can steal the
+                // new fibre from the slot.
                 idle.wake_one();
             }
             return;
@@ -109,8 +117,8 @@ impl RunQueues for Steal {
             None => ready.record().processor.load(Ordering::Relaxed) as usize,
         };
         self.processors[processor].lane.push(ready, 0);
-        if wakes {
-            // A processor may have announced itself after `take_one` found none.
+        if may_wake {
+            // A processor may have announced itself since `take_one` found no idle processor.
             idle.wake_one();
         }
     }
@@ -127,6 +135,7 @@ impl RunQueues for Steal {
                 own.lane.push(ready, 0);
                 handed_off
             }
+            // If the lane is locked, the fibre continues to run without a yield.
             None => own
                 .lane
                 .try_exchange(ready, 0)
