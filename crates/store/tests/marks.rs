@@ -1,6 +1,6 @@
-//! Items with marks of the meta protocol: items that are marked stale or emptied instead of
-//! deleted, items that are created already claimed, and items that a read claims before they
-//! expire.
+//! Effects of the meta protocol on items: instead of deleting an item, a client marks it stale or
+//! empties it (`Worker::mark`); it creates an item as claimed; and its read claims an item before
+//! the item expires. Also `append` and `prepend` that create a missing item.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -202,7 +202,7 @@ fn an_item_created_as_claimed_is_still_claimed_after_evacuation() {
         claimed: true,
         ..SET
     };
-    // The item is created in second 0.
+    // The item is created in second 0, before all other requests.
     let put = worker.put(b"key", worker.hash(b"key"), b"", &claimed, 0);
     assert!(matches!(put, Ok(Published::Stored { .. })));
     // The item is read after every write of another item, so evacuation copies it and does not
@@ -218,7 +218,7 @@ fn an_item_created_as_claimed_is_still_claimed_after_evacuation() {
 }
 
 #[test]
-fn append_with_vivify_creates_a_missing_item() {
+fn append_and_prepend_with_vivify_create_a_missing_item() {
     for len in LENGTHS {
         for mode in [Mode::Append, Mode::Prepend] {
             let mut worker = worker();

@@ -124,6 +124,7 @@ impl Client {
                 }
             }
             940..980 => {
+                // Checks the oldest pinned values once more, and drops their pins.
                 while self.pins.len() > 4 {
                     let (key, pin) = self.pins.remove(0);
                     check(key, &bytes(pin.value()), "pinned");
@@ -137,6 +138,7 @@ impl Client {
                 thread::yield_now();
                 self.worker.online();
             }
+            // Rarely, a flush: immediately, or in the next second.
             _ if self.random.next(200) == 0 => {
                 let at_s = now_s + self.random.next(2) as u32;
                 self.worker.flush(at_s, now_s);

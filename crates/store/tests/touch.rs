@@ -61,7 +61,7 @@ fn read(worker: &mut Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Op
     read_result.ok().flatten()
 }
 
-/// Sets the expiry of an item. Returns whether the key has one.
+/// Sets the expiry of an item. Returns whether the key has an item.
 fn touch(worker: &mut Worker, key: &str, expiry: Expiry) -> bool {
     let hash = worker.hash(key.as_bytes());
     let touched = worker.touch(key.as_bytes(), hash, expiry, NOW_S);
@@ -79,7 +79,7 @@ fn a_touch_changes_only_the_expiry() {
                 ..SET
             };
             let cas = set(&mut worker, "key", len, &write);
-            let seen = |expiry, fetched| {
+            let expected = |expiry, fetched| {
                 Some(ItemView {
                     value_len: len,
                     flags,
@@ -92,22 +92,22 @@ fn a_touch_changes_only_the_expiry() {
             let first = read(&mut worker, "key", NOW_S, Some(Expiry::at(9)));
             assert_eq!(
                 first,
-                seen(Expiry::NEVER, false),
+                expected(Expiry::NEVER, false),
                 "a read that touches returns the item as it was before"
             );
             assert_eq!(
                 read(&mut worker, "key", NOW_S, None),
-                seen(Expiry::at(9), true)
+                expected(Expiry::at(9), true)
             );
             assert!(touch(&mut worker, "key", Expiry::at(5)));
             assert_eq!(
                 read(&mut worker, "key", NOW_S, None),
-                seen(Expiry::at(5), true)
+                expected(Expiry::at(5), true)
             );
             assert!(touch(&mut worker, "key", Expiry::NEVER));
             assert_eq!(
                 read(&mut worker, "key", NOW_S, None),
-                seen(Expiry::NEVER, true)
+                expected(Expiry::NEVER, true)
             );
             assert!(touch(&mut worker, "key", Expiry::at(5)));
             assert!(read(&mut worker, "key", 4, None).is_some());
@@ -115,7 +115,8 @@ fn a_touch_changes_only_the_expiry() {
             worker.quiescent();
         }
     }
-    // At most 64 blocks in each call.
+    // The second argument is the number of blocks that a call visits at most. `maintain` visits no
+    // more than `STEP_ITEMS`.
     while worker.maintain(NOW_S, 64) {}
     let statistics = worker.store().statistics();
     assert_eq!((statistics.items, statistics.bytes_live), (0, 0));
@@ -179,9 +180,9 @@ fn a_deferred_touch_does_not_change_the_item() {
     assert_eq!(touched(&mut worker), Err(Rejected::Deferred));
     assert_eq!(expiry(&mut worker), Some(Expiry::NEVER));
     // A touch with an expiry that is already past needs no memory, because it unlinks the item.
-    let before = (count - 2).to_string();
-    assert!(touch(&mut worker, &before, Expiry::at(0)));
-    assert!(read(&mut worker, &before, NOW_S, None).is_none());
+    let last_but_one = (count - 2).to_string();
+    assert!(touch(&mut worker, &last_but_one, Expiry::at(0)));
+    assert!(read(&mut worker, &last_but_one, NOW_S, None).is_none());
     assert_eq!(worker.store().statistics().expired, 1);
     other.quiescent();
     assert!(put(&mut worker, count).is_ok());
@@ -193,7 +194,8 @@ fn a_deferred_touch_does_not_change_the_item() {
 #[test]
 fn an_invalidating_write_keeps_the_expiry_of_the_present_item() {
     let mut worker = worker(8 << 20, true);
-    // The expiry of the present item (0: never), and the expiry of the invalidating write.
+    // The expiry of the present item (0: never), and the expiry of the invalidating write (`None`:
+    // never), which the store ignores.
     for (present, ignored) in [(9, None), (0, Some(5)), (9, Some(5))] {
         let at = |second: Option<u32>| second.map_or(Expiry::NEVER, Expiry::at);
         let present = at((present > 0).then_some(present));

@@ -1,4 +1,4 @@
-//! A walk visits every item that stays in memory, while others are stored and deleted.
+//! A walk visits every item that stays in memory, while other items are stored and deleted.
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -10,9 +10,9 @@ use std::thread;
 use store::{Config, Expiry, Mode, Store, Walk, WalkAction, WalkStep, Worker, Write};
 
 const NOW_S: u32 = 1;
-/// Keys below this stay for the whole walk.
+/// Items with keys below this number stay in memory for the whole walk.
 const STAYING: u64 = 15_000;
-/// Buckets of a step.
+/// Number of buckets that a step of a walk visits.
 const BUCKETS: usize = 8;
 
 fn store() -> Arc<Store> {
@@ -65,8 +65,8 @@ fn assert_complete(seen: &[u64], keys_max: u64) {
     let unique: HashSet<u64> = seen.iter().copied().collect();
     let missing = (0..STAYING).filter(|key| !unique.contains(key)).count();
     assert_eq!(missing, 0, "{missing} items of {STAYING} were missed");
-    let never = unique.iter().find(|&&key| key >= keys_max);
-    assert_eq!(never, None, "a key that was never stored");
+    let unknown = unique.iter().find(|&&key| key >= keys_max);
+    assert_eq!(unknown, None, "a key that was never stored");
     let twice = seen.len() - unique.len();
     eprintln!(
         "{} visits, {twice} of them not the first of an item",
@@ -85,7 +85,7 @@ fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
         let mut worker = store.worker();
         (0..STAYING).for_each(|key| set(&mut worker, key, 8, Expiry::NEVER));
         let mut walk = store.walk(NOW_S).unwrap();
-        let (mut seen, mut random, mut done) = (Vec::new(), next_random(seed), 0_u64);
+        let (mut seen, mut random, mut operations) = (Vec::new(), next_random(seed), 0_u64);
         // The other keys that are present: from `next` to below `end`.
         let (mut next, mut end) = (STAYING, STAYING);
         let outcome = loop {
@@ -94,10 +94,10 @@ fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
                 break outcome;
             }
             for _ in 0..60 {
-                done += 1;
+                operations += 1;
                 random = next_random(random);
                 // First more keys are stored than deleted, then more are deleted than stored.
-                let grows = done < 2 * PASSING;
+                let grows = operations < 2 * PASSING;
                 let stores = (random >> 33) % 8 < if grows { 7 } else { 1 };
                 if stores && end < STAYING + PASSING {
                     set(&mut worker, end, 8, Expiry::NEVER);
@@ -107,10 +107,10 @@ fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
                     next += 1;
                 }
                 // Overwrites move items in memory.
-                let rewritten = (random >> 20) % STAYING;
+                let overwritten = (random >> 20) % STAYING;
                 set(
                     &mut worker,
-                    rewritten,
+                    overwritten,
                     (random >> 50) as usize % 30,
                     Expiry::NEVER,
                 );
