@@ -6,9 +6,9 @@
 //! caller: Client::send → Memory::run(now_ns) → Client::receive
 //! ```
 //!
-//! The worker serves its connections by the same code as `events` (`crate::readiness`). So bursts,
-//! bounds, back-pressure and completions are the same. A pipe has a bounded capacity, like a
-//! socket.
+//! The worker serves its connections with the same code as the runtime `events`
+//! (`crate::readiness`). So bursts, bounds, back-pressure and completions are the same. A pipe has
+//! a bounded capacity, like a socket.
 
 mod accept;
 mod pipe;

@@ -1,13 +1,15 @@
-//! The common part of the runtimes in which a worker waits until connections are ready, then
-//! receives and sends itself: `events` waits by epoll, `bypass` waits for frames, and `memory` does
-//! not wait but checks its pipes.
+//! The common part of the runtimes in which a worker waits until connections are ready, and then
+//! receives and sends itself. The worker of `events` waits by epoll. The worker of `bypass`, which
+//! has its own TCP/IP stack, waits for frames. The worker of `memory` does not wait, but checks its
+//! pipes.
 //!
 //! ```text
 //! worker: wait → burst → maintain → wait …
 //! ```
 //!
-//! The wait is the runtime's own part. After each wait, the runtime calls
-//! [`ReadinessLoop::serve_ready`] with the events and the time.
+//! Each runtime implements the wait itself. After each wait, the runtime calls
+//! [`ReadinessLoop::serve_ready`] with the events and the time. A *burst* is the connections that
+//! are served after one wait.
 
 mod burst;
 
@@ -24,11 +26,11 @@ use crate::worker_context::{Flushed, Outcome, WorkerContext};
 use burst::BurstMember;
 use sys::poll::{Interest, Ready};
 
-/// The registry of the events that a worker waits for: the epoll instance of `events`, the TCP/IP
+/// The registry of the events for which a worker waits: the epoll instance of `events`, the TCP/IP
 /// stack of `bypass`, or the pipes of `memory`.
 pub(crate) trait Registry<T> {
-    /// Registers a connection. `interest` are the events to wait for. They carry `slot` as their
-    /// token.
+    /// Registers a connection. `interest` says for which events to wait. Each event of the
+    /// connection has `slot` as its token.
     fn add(&self, transport: &T, slot: Slot, interest: Interest) -> io::Result<()>;
 
     /// Changes the interest of a registered connection.
@@ -40,7 +42,7 @@ pub(crate) struct ReadinessIo<T> {
     pub(crate) transport: T,
     /// The events registered for the connection.
     interest: Interest,
-    /// The connection waits for memory held by other connections.
+    /// Whether the connection waits for store memory that other connections hold.
     waits_for_memory: bool,
 }
 
@@ -71,10 +73,11 @@ pub(crate) struct ReadinessLoop<S: Worker, T, R> {
     pub(crate) context: WorkerContext<S>,
     pub(crate) registry: R,
     pub(crate) table: ConnectionTable<S, ReadinessIo<T>>,
-    /// Receive buffers, [`BURST_CONNECTIONS`] of them. While a connection is served, it may have
-    /// one of them. All are returned after that.
+    /// The receive buffers that are not in use. There are [`BURST_CONNECTIONS`] buffers. While a
+    /// connection is served, it may have one of them, and returns it afterwards.
     buffers: Vec<Vec<u8>>,
-    /// The memory of two lists that [`serve`](Self::serve) fills. Both are empty between its calls.
+    /// The memory of two lists that [`serve`](Self::serve) fills. Both lists are empty between two
+    /// calls of `serve`.
     members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
 }
@@ -112,8 +115,9 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Serves the connections named by the events `ready`, and those that continue without an
-    /// event. On return, `burst` contains the slots that were served; its old content is discarded.
+    /// Serves the connections to which the events `ready` belong, and the connections that continue
+    /// without an event. On return, `burst` contains the slots that were served. The old content of
+    /// `burst` is discarded.
     #[inline]
     pub(crate) fn serve_ready(
         &mut self,
@@ -132,8 +136,10 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Closes slow holders, and delivers the results of tickets. Called after another thread has
-    /// woken the worker.
+    /// Closes slow holders (connections that hold store memory and whose peers are inactive), if
+    /// another connection needs this memory. Delivers the results of tickets. If the bytes that
+    /// connections keep then exceed the worker's share of their bound, closes connections. Called
+    /// after another thread has woken the worker.
     pub(crate) fn on_wake(&mut self, now_ns: u64) {
         for slot in self.context.slow_holders(&self.table, now_ns) {
             self.close(slot);
@@ -191,7 +197,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     }
 
     /// Handles an event. If the transport is writable and the connection has unsent output, sends
-    /// this output. Otherwise adds the connection to `burst`, so that its turn receives.
+    /// this output. Otherwise adds the connection to `burst`, in which it receives.
     fn on_event(&mut self, ready: Ready, burst: &mut Vec<Slot>, now_ns: u64) {
         let Ok(slot) = Slot::try_from(ready.token) else {
             return;
@@ -212,7 +218,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             connection.is_queued = true;
             burst.push(slot);
         }
-        // If the connection is queued already, its turn receives, and notices a hang-up.
+        // A connection that is already queued receives in its turn, and then notices a hang-up.
     }
 
     /// Sends the unsent output of a connection. Once all of it is sent, the connection continues.
@@ -252,8 +258,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Updates the count of the bytes that a connection keeps between bursts. If the worker's share
-    /// is exceeded, connections are closed (`crate::buffered` says which).
+    /// Updates the count of the bytes that a connection keeps between bursts. If the kept bytes
+    /// exceed the worker's share of their bound, closes connections (`crate::buffered` says which).
     fn count_buffered(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && self.context.count_buffered(connection)
@@ -262,15 +268,15 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Closes connections, because the worker's share is exceeded.
+    /// Closes connections, because the kept bytes exceed the worker's share of their bound.
     fn close_excess(&mut self) {
         for slot in self.context.excess_connections(&self.table) {
             self.close(slot);
         }
     }
 
-    /// Closes the connection in a slot, and removes it from the sum of kept bytes and the lists of
-    /// the context.
+    /// Closes the connection in a slot. Subtracts its bytes from the count of kept bytes, and
+    /// removes it from the lists of the context.
     fn close(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot) {
             self.context.release_buffered(connection);

@@ -1,7 +1,7 @@
 //! The restart of a worker's loop after a failure: a panic in the runtime's own code, or an error
-//! of the wait for events. The connections of the worker are closed and counted. Then a new loop on
-//! the same thread serves new connections. If the thread ended instead, the connections that the
-//! acceptor keeps passing to this worker would wait forever.
+//! of the wait for events. The worker's connections are closed and counted. Then a new loop on the
+//! same thread serves new connections. If the thread ended instead, connections would wait forever,
+//! because the acceptor would still pass them to this worker.
 //!
 //! A panic in a session does not fail the loop. It closes only the session's connection
 //! (`WorkerContext::serve_burst`).
@@ -24,7 +24,7 @@ use crate::worker_context::WorkerContext;
 pub(crate) trait EventLoop: Sized {
     /// The service's state in the worker.
     type Service: service::Worker;
-    /// The kernel objects by which the loop waits: an epoll instance, or an io_uring.
+    /// The kernel objects with which the loop waits: an epoll instance, or an io_uring.
     type Kernel;
 
     /// Creates the kernel objects.
@@ -50,8 +50,8 @@ pub(crate) trait EventLoop: Sized {
 /// Runs the loop of a worker until the worker has to stop. Restarts the loop each time it fails.
 pub(crate) fn run<L: EventLoop>(mut event_loop: L, inbox: &Arc<Inbox>) {
     loop {
-        // One `catch_unwind` around the loop. A panic may leave the loop's state inconsistent. So
-        // `close_all` drops this state, except for the context, which it resets.
+        // A panic may leave the loop's state inconsistent. So `close_all` drops this state, except
+        // for the context, which it resets.
         let served = catch_unwind(AssertUnwindSafe(|| event_loop.serve_all()));
         if matches!(served, Ok(Ok(()))) {
             return;
@@ -73,8 +73,8 @@ fn restart<L: EventLoop>(mut context: WorkerContext<L::Service>, inbox: &Arc<Inb
         // pause.
         thread::sleep(Duration::from_nanos(RESTART_PAUSE_NS));
         if let Ok(kernel) = L::open(inbox) {
-            // Wake the new loop once. The failed loop may have cleared the inbox's event without
-            // taking the connections.
+            // Wake the new loop once, so that it looks into the inbox. The failed loop may have
+            // cleared the inbox's event without taking the connections.
             inbox.waker.wake();
             return Some(L::new(context, Arc::clone(inbox), kernel));
         }

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Receives are multishot: one operation, submitted once, receives repeatedly, each time into a
-//! buffer that the kernel selects from a pool. The system call that waits for the next events also
-//! submits the sends of the last burst. So a burst costs one system call for any number of
-//! connections.
+//! buffer that the kernel selects from a pool. A *burst* is the connections that are served after
+//! one wait. The system call that waits for the next events also submits the sends of the last
+//! burst. So a burst costs one system call, whatever its number of connections.
 
 mod accept;
 mod stop;
@@ -25,9 +25,9 @@ use crate::worker_context::WorkerContext;
 use service::Service;
 use worker::Worker;
 
-/// Starts the workers. Each worker creates its ring on its own thread, because a ring may be used
-/// only by the thread that created it. So this function waits until each worker has reported
-/// whether it could create its ring.
+/// Starts the workers. Each worker creates its ring on its own thread, because only the thread that
+/// created a ring may use it. So this function waits until each worker has reported whether it
+/// could create its ring.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached, or the kernel lacks a feature of io_uring that

@@ -20,6 +20,7 @@ impl<S: service::Service> Memory<S> {
         let (transport, client) = MemoryTransport::open(capacity.max(1), transform);
         let setup = &self.connections.context.setup;
         if setup.counts.admit() {
+            // Between these two calls the worker may hold references to shared memory.
             self.connections.context.service.online();
             self.connections.accept(transport, now_ns);
             self.connections.context.service.offline();

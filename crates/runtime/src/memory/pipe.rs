@@ -11,7 +11,7 @@ use crate::limits::SEND_PER_TURN;
 use crate::transform::{Transform, Transformer};
 use crate::transport::{Sent, Transport};
 
-/// Both directions of a connection, shared by its client's and its server's end.
+/// Both directions of a connection. The client's end and the server's end share them.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) to_server: Queue,
@@ -24,10 +24,10 @@ pub(super) struct Queue {
     bytes: VecDeque<u8>,
     /// Maximum number of bytes in the queue.
     capacity: usize,
-    /// The sender has closed its end. After the bytes in the queue, the receiver gets the end of
-    /// the stream.
+    /// Whether the sender has closed its end. The receiver then gets the end of the stream after
+    /// the bytes in the queue.
     pub(super) is_sender_closed: bool,
-    /// The receiver has closed its end. The sender gets an error.
+    /// Whether the receiver has closed its end. The sender then gets an error.
     pub(super) is_receiver_closed: bool,
 }
 
@@ -51,7 +51,7 @@ impl Queue {
         self.bytes.len() < self.capacity || self.is_receiver_closed
     }
 
-    /// Appends as many of the bytes as there is space for. Returns their number.
+    /// Appends as many of the bytes as there is space for. Returns the number of appended bytes.
     fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.is_receiver_closed {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -64,7 +64,8 @@ impl Queue {
         Ok(len)
     }
 
-    /// Moves as many bytes as fit to `buffer`. Returns their number; 0 is the end of the stream.
+    /// Moves as many bytes to `buffer` as fit there. Returns their number; 0 is the end of the
+    /// stream.
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.bytes.is_empty() && !self.is_sender_closed {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -101,8 +102,8 @@ impl Client {
         self.pipe.borrow_mut().to_client.take(buffer)
     }
 
-    /// Closes the client's sending side, like `shutdown` of a socket. Replies can still be
-    /// received.
+    /// Closes the client's sending side, like `shutdown` of a socket. The client can still receive
+    /// replies.
     pub fn end(&self) {
         self.pipe.borrow_mut().to_server.is_sender_closed = true;
     }
@@ -141,8 +142,8 @@ impl MemoryTransport {
         self.pipe.borrow_mut().to_client.put(bytes)
     }
 
-    /// Sends as many of the transform's unsent wire bytes as the pipe has space for. Returns the
-    /// number of bytes sent.
+    /// Sends as many of the transform's unsent wire bytes (the transformed output) as the pipe has
+    /// space for. Returns the number of bytes sent.
     fn flush(&mut self) -> io::Result<usize> {
         let mut flushed = 0;
         let Some(transformer) = &mut self.transformer else {

@@ -1,5 +1,5 @@
-//! How other threads wake the worker of `memory`: by a flag. Also how the worker finds the pipes
-//! that are ready.
+//! The two ways in which the worker of `memory` gets work: other threads wake it with a flag, and
+//! it searches for pipes that are ready.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,16 +14,16 @@ use super::pipe::{MemoryTransport, Pipe};
 use crate::connection_table::Slot;
 use crate::readiness::Registry;
 
-/// A flag that another thread sets when it has completed a ticket (produced its result). The worker
-/// checks the flag after each burst.
+/// A flag that another thread sets when it has completed a ticket (has produced the result for
+/// which a connection waits). The worker checks the flag after each burst.
 #[derive(Debug, Default)]
 pub(crate) struct Flag(AtomicBool);
 
 impl Flag {
     /// Clears the flag. Returns whether it was set.
     pub(crate) fn take(&self) -> bool {
-        // Acquire: pairs with the release in `wake_by_ref`. (The content of the mailbox does not
-        // depend on it, because the mailbox has a lock.)
+        // Acquire: pairs with the release in `wake_by_ref`. (The results themselves do not depend
+        // on this pair, because they are in a mailbox with a lock.)
         self.0.swap(false, Ordering::Acquire)
     }
 }
@@ -47,8 +47,8 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// Returns the events of all pipes. As with epoll, a hang-up is reported even if the interest
-    /// is `None`.
+    /// Returns the present events of all pipes. As with epoll, a hang-up is reported even if the
+    /// interest is `None`.
     pub(super) fn ready(&self) -> Vec<Ready> {
         let by_slot = self.by_slot.borrow();
         let event = |(slot, (pipe, interest)): (Slot, &(Weak<RefCell<Pipe>>, Interest))| {

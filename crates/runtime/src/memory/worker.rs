@@ -1,4 +1,4 @@
-//! The worker of `memory`, and the functions by which its caller runs it.
+//! The worker of `memory`, and the functions with which the caller runs it.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -33,6 +33,7 @@ pub(crate) fn only_context<S: Service>(
     };
     let setup = Shared::new(setup, service);
     let mut context = WorkerContext::new(&setup, service.worker(), handles);
+    // The worker reads no clock: the caller passes the time.
     context.clock_ns = None;
     (context, woken)
 }
@@ -60,6 +61,7 @@ impl<S: Service> Memory<S> {
     pub fn run(&mut self, now_ns: u64) {
         let mut burst = Vec::new();
         loop {
+            // Between `online` and `offline` the worker may hold references to shared memory.
             self.connections.context.service.online();
             let ready = self.connections.registry.ready();
             let was_idle = ready.is_empty();
@@ -78,8 +80,8 @@ impl<S: Service> Memory<S> {
         }
     }
 
-    /// Returns after how many nanoseconds the caller has to call [`run`](Self::run) again even if
-    /// no bytes arrive and no ticket is completed. `None` if this is not necessary.
+    /// Returns the number of nanoseconds after which the caller has to call [`run`](Self::run)
+    /// again, even if no bytes arrive and no ticket is completed. `None` if this is not necessary.
     #[must_use]
     pub fn wait_timeout_ns(&self) -> Option<u64> {
         self.connections.context.wait_timeout_ns()

@@ -19,16 +19,16 @@ use crate::worker_context::WorkerContext;
 pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
-    /// The peer has shut down its sending side.
+    /// Whether the peer has shut down its sending side.
     reached_eof: bool,
 }
 
 /// Where the input of a connection is while it is served.
 enum Input {
-    /// The first `len` bytes of one of the worker's receive buffers. There is no earlier input of
-    /// the connection.
+    /// In the first `len` bytes of one of the worker's receive buffers. The connection has no
+    /// earlier input.
     Buffer { bytes: Vec<u8>, len: usize },
-    /// In the connection's own memory: earlier input first, then newly received bytes.
+    /// In the connection's own memory, where newly received bytes follow earlier input.
     HeldInput(HeldInput),
 }
 
@@ -79,7 +79,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     }
 
     /// Receives on a connection and returns it with its input. Returns `None` if the connection is
-    /// closed or lost, or if unsent output has to be sent first.
+    /// closed, if the receive closes it, or if unsent output has to be sent first.
     fn receive(&mut self, slot: Slot, now_s: u32) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
         let was_queued = std::mem::take(&mut connection.is_queued);
@@ -100,6 +100,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             return member(Input::HeldInput(held), false);
         }
         let is_plain = connection.io.transport.is_plain();
+        // The missing part of a long value is received directly into the store's memory.
         let target = connection.session.upload_buffer();
         if target.len() >= DIRECT_MIN && held.is_empty() && is_plain {
             let received = connection.io.transport.receive(target);
@@ -169,8 +170,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Stores in the connection the input that its session has not consumed, and returns the
-    /// receive buffer to the worker. `consumed` is the number of consumed bytes.
+    /// Keeps the input that the session has not consumed in the connection, and returns the receive
+    /// buffer to the worker. `consumed` is the number of consumed bytes.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
         match (input, connection) {
@@ -202,7 +203,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         let waited_for_memory =
             std::mem::replace(&mut connection.io.waits_for_memory, waits_for_memory);
         if waited_for_memory && !waits_for_memory {
-            // The time of the wait for memory does not count as silence of the peer.
+            // While the connection waited for memory, the peer could not be active. So this time
+            // does not count as silence of the peer.
             connection.active_s = self.context.last_wake_s();
         }
         match (is_blocked, next) {

@@ -6,7 +6,7 @@ use crate::setup::second;
 use crate::transport::SocketTransport;
 
 impl<S: service::Worker> Worker<S> {
-    /// Adds a connection to the table and starts its first receive.
+    /// Adds a new connection to the table and starts its receive operation.
     pub(super) fn register(&mut self, transport: SocketTransport, now_ns: u64) {
         let Some(session) = self.context.open(&transport, now_ns) else {
             return;

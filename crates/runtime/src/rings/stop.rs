@@ -4,8 +4,9 @@
 use super::worker::Worker;
 
 impl<S: service::Worker> Worker<S> {
-    /// Closes the idle connections: those without unanswered input, unsent replies, an unfinished
-    /// upload or a result that they wait for. Returns true once no connection is open.
+    /// Closes the idle connections. An idle connection has no unanswered input, no unsent reply and
+    /// no unfinished upload, and waits for no result. Returns true if no connection is open any
+    /// more.
     pub(super) fn drain(&mut self) -> bool {
         for slot in self.table.slots() {
             if let Some(connection) = self.table.get(slot)
