@@ -9,25 +9,26 @@ use crate::timeline::Timeline;
 /// measured interval, the second may be shorter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
-    /// The end of the second, from the start of the load.
+    /// The end of the second, as a time since the start of the load.
     pub at_ns: u64,
     /// The length. It is less than one second at the start of the warm-up and at the end of the
     /// interval, if their lengths are not whole numbers of seconds.
     pub span_ns: u64,
-    /// The second belongs to the warm-up, which the summary does not include.
+    /// Whether the second belongs to the warm-up, which the summary does not include.
     pub warmup: bool,
     /// The number of answers per second.
     pub rate_rps: f64,
     /// The median of the response time (closed loop: service time). None: no request was answered
     /// or given up.
     pub p50: Option<Bounded>,
-    /// The 99th percentile of the same times. None in the same case.
+    /// The 99th percentile of the same times. None: as for `p50`.
     pub p99: Option<Bounded>,
-    /// The 99.9th percentile of the same times. None in the same case.
+    /// The 99.9th percentile of the same times. None: as for `p50`.
     pub p999: Option<Bounded>,
-    /// The 99th percentile of the slip. None in closed loop, and if no request was answered.
+    /// The 99th percentile of the slip (actual send time − intended time). None: the load is a
+    /// closed loop, or no request was answered.
     pub slip_p99_ns: Option<u64>,
-    /// The share of requested keys that had an item. None: no key was requested.
+    /// The share of the requested keys for which an item was found. None: no key was requested.
     pub hit_rate: Option<f64>,
     /// The number of requests outstanding at the end of the second.
     pub outstanding: u64,
@@ -45,8 +46,8 @@ pub struct Second {
     pub missing_connections: u32,
 }
 
-/// Computes the measurements of window `number`. `open`: the loop is open. Returns None for the
-/// last window, which is the grace period.
+/// Computes the measurements of window `number`. `open` says whether the load is an open loop.
+/// Returns None for the last window, which is the grace period.
 pub(crate) fn second(
     timeline: &Timeline,
     number: usize,

@@ -29,12 +29,13 @@ pub(crate) struct Observed {
     pub(crate) bursts: Option<Bursts>,
 }
 
-/// The thread that takes the snapshots. None: `config` names neither a process nor bursts.
+/// The thread that reads the counters. None: the settings request neither the resources of a
+/// process nor bursts.
 pub(crate) struct ServerWatch(Option<JoinHandle<Result<Observed, Error>>>);
 
 impl ServerWatch {
-    /// Starts the thread. It takes one snapshot at the start of the measured interval and one at
-    /// its end.
+    /// Starts the thread. It reads the counters at the start and at the end of the measured
+    /// interval.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         if config.watch_pid.is_none() && !config.watch_bursts {
             return Ok(Self(None));
@@ -44,8 +45,8 @@ impl ServerWatch {
         let target = config.targets.first().filter(|_| config.watch_bursts);
         let target = target.cloned();
         let sample = move || {
-            // Connect before the interval, so that the server's work of accepting the connection is
-            // not measured.
+            // The thread connects before the interval, so that the server's work of accepting the
+            // connection is not measured.
             let timeout = Duration::from_nanos((end_ns - measure_ns) / 2).min(STATS_TIMEOUT);
             let mut client = target
                 .as_ref()
@@ -97,7 +98,8 @@ impl Snapshot {
                 user_ns: cost.user_ns,
                 system_ns: cost.system_ns,
                 resident_bytes: cost.resident_bytes,
-                // This value was read before the connections were opened. The caller sets it.
+                // The caller read the memory before the connections were opened, and sets this
+                // field.
                 resident_before_bytes: None,
                 voluntary_switches: cost.voluntary_switches,
                 involuntary_switches: cost.involuntary_switches,
@@ -139,8 +141,8 @@ struct StatsClient {
 }
 
 impl StatsClient {
-    /// Connects to a server. Returns None if the server cannot be reached. This is not an error
-    /// here, because the load's own connections then fail too and report it.
+    /// Connects to a server. Returns None if the server cannot be reached. The connections of the
+    /// load report the error, because they cannot reach the server either.
     fn connect(target: &Target, timeout: Duration) -> Option<Self> {
         let stream: Box<dyn Stream> = match target {
             Target::Tcp(address) => Box::new(TcpStream::connect_timeout(address, timeout).ok()?),
@@ -173,9 +175,10 @@ impl StatsClient {
     }
 }
 
-/// Parses the bursts in an answer to `stats curtail`. The rows `bursts_of_1`, `bursts_to_2` and so
-/// on have the numbers of wake-ups, in this order. The row `bursts_connections` has the sum of the
-/// ready connections. None: the server does not count bursts.
+/// Parses the bursts in an answer to `stats curtail`. The rows `bursts_of_1`, `bursts_to_2`,
+/// `bursts_to_4` and so on have the numbers of wake-ups with 1, 2, 3 to 4, … ready connections. The
+/// row `bursts_connections` has the sum of the ready connections of all wake-ups. None: the server
+/// does not count bursts.
 fn bursts_of(stats: &str) -> Option<Bursts> {
     let mut counts = Vec::new();
     let mut connections = None;
@@ -200,8 +203,8 @@ fn bursts_of(stats: &str) -> Option<Bursts> {
 }
 
 impl Bursts {
-    /// Returns the bursts since an earlier snapshot, `before`. None: there were none, or a counter
-    /// has decreased because the server was restarted in between.
+    /// Returns the bursts since an earlier snapshot, `before`. None: there were no bursts, or the
+    /// server was restarted in between, which shows in a counter that has decreased.
     fn since(self, before: &Self) -> Option<Self> {
         let has_same_rows = self.counts.len() == before.counts.len();
         let counts: Option<Vec<u64>> = self

@@ -38,6 +38,8 @@ impl SizedSample {
         self.insert((priority(number), size_bytes, latency_ns));
     }
 
+    /// Adds a request to the sample if its priority is low enough. `request` is an element of
+    /// [`Self::heap`]: priority, size and latency.
     #[inline]
     fn insert(&mut self, request: (u64, u64, u64)) {
         if self.heap.len() < self.len_max {
@@ -49,8 +51,8 @@ impl SizedSample {
         }
     }
 
-    /// Merges another sample. Afterwards this is a sample of all requests that were added to one of
-    /// the two.
+    /// Merges another sample into this one. The result is a sample of all requests that were added
+    /// to one of the two samples.
     pub(crate) fn merge(&mut self, other: Self) {
         self.len_max = self.len_max.max(other.len_max);
         self.added += other.added;
@@ -112,6 +114,7 @@ mod tests {
         for (thread, count) in [(0, 90_000), (1, 10_000)] {
             let mut sample = SizedSample::new(2_000);
             for number in 0..count {
+                // The high bits of a request's number are the number of its thread, as in a run.
                 sample.add(thread << 44 | number, thread, number);
             }
             merged.merge(sample);

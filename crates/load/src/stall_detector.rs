@@ -20,8 +20,8 @@ use crate::error::Error;
 use crate::limits::STALL_DETECTOR_PERIOD_NS;
 use crate::timeline::Timeline;
 
-/// The real-time priority of the detector's thread. A server that runs at real-time priority is
-/// expected to have the lowest one, 1, which is below this.
+/// The real-time priority of the detector's thread. It is one above the lowest real-time priority,
+/// 1, which a real-time server is expected to have.
 const PRIORITY: u8 = 2;
 
 /// The detector's thread. None: `config` names no processor for it.
@@ -54,7 +54,8 @@ impl StallDetector {
         Ok(Self(Some(thread)))
     }
 
-    /// Waits for the end of the interval and returns the wake-up latencies. None: no detector runs.
+    /// Waits for the end of the measured interval and returns the wake-up latencies. None: there is
+    /// no detector.
     pub(crate) fn join(self) -> Result<Option<Histogram>, Error> {
         match self.0 {
             Some(thread) => Ok(Some(thread.join().map_err(|_| Error::Panicked)?)),

@@ -63,9 +63,9 @@ pub struct Summary {
     /// The achieved rate: the number of answers that arrived in the interval, divided by the
     /// interval's length.
     pub achieved_rps: f64,
-    /// The number of keys in those answered intended requests that read.
+    /// The number of keys of the answered intended requests that read items.
     pub gets: u64,
-    /// The number of these keys whose value was found (hits).
+    /// The number of the keys in `gets` whose value was found (hits).
     pub hits: u64,
     /// Answered intended requests that store a value.
     pub sets: u64,
@@ -89,13 +89,14 @@ pub struct Summary {
     /// The lateness of answered requests: the delay that the generator itself caused. It is the sum
     /// of two delays. The first is the time before the send in which the request waits only for the
     /// generator's thread, while the socket has space and the connection is below its depth. The
-    /// second is the time from the end of the poll that reports the answer to the receive. It
-    /// counts only for answers without a time stamp of the kernel. None in closed loop.
+    /// second is the time from the end of the poll that reports the answer to the receive. The
+    /// second delay counts only for answers without a time stamp of the kernel. None in closed
+    /// loop.
     pub lateness: Option<LatencyDistribution>,
-    /// The figures measure the generator rather than the server. In open loop, this is so if
-    /// `lateness` exceeds 50 µs at its 99th percentile. In closed loop, it is so if
-    /// `generator_busy` exceeds 0.98. In both, it is so if a request failed because the generator
-    /// had no local port for the request ([`Failures::no_port`]).
+    /// Whether the figures measure the generator rather than the server. Set in open loop if the
+    /// 99th percentile of `lateness` exceeds 50 µs, and in closed loop if `generator_busy` exceeds
+    /// 0.98. Also set if a request failed because the generator had no local port for the request
+    /// ([`Failures::no_port`]).
     pub generator_limited: bool,
     /// Processor time of the generator's threads in the interval, divided by the number of threads
     /// and by the length of the interval.
@@ -111,8 +112,8 @@ pub struct Summary {
     #[serde(default)]
     pub outstanding_unread: f64,
     /// The mean number of outstanding requests in the interval, computed from the requests' time
-    /// stamps ([`measure::Outstanding`]). By Little's law it lies between `outstanding_mean` −
-    /// `outstanding_unread` and `outstanding_mean` ([`measure::LittlesLaw`]).
+    /// stamps ([`measure::Outstanding`]). By Little's law, this number lies between
+    /// `outstanding_mean` − `outstanding_unread` and `outstanding_mean` ([`measure::LittlesLaw`]).
     pub outstanding_expected: f64,
     /// Bytes sent on the measured connections in the interval.
     pub bytes_sent: u64,
@@ -148,7 +149,7 @@ pub struct Summary {
     /// The script from which the requests came. None: they were drawn from the seed.
     #[serde(default)]
     pub script: Option<ScriptSummary>,
-    /// The requests by the sizes of their files. None: no files were requested.
+    /// The requests for files, grouped by the size of the file. None: no files were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Box<FilesSummary>>,
     /// The rates of a closed loop. None: the loop is open, or the summary was written before this
@@ -159,8 +160,8 @@ pub struct Summary {
     /// offered the load. The other fields do not include the connections of missing agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentReport>,
-    /// The measuring client that ran beside the load. No other field includes its requests. None:
-    /// there was no measuring client.
+    /// The measuring client that ran at the same time as the load. No other field includes the
+    /// client's requests. None: there was no measuring client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measuring_client: Option<Box<MeasuringReport>>,
 }
@@ -264,9 +265,9 @@ pub struct OperationSummary {
     pub service: LatencyDistribution,
 }
 
-/// [`FilesSummary::size_deciles`] divides the requests into series by the size of the file. These
-/// are the upper bounds of the series in bytes, as in the figure of the latency deciles of Ruan &
-/// Pai, USENIX ATC 2006.
+/// The upper bounds, in bytes, of the size series: ranges of file sizes into which
+/// [`FilesSummary::size_deciles`] divides the requests. The figure of latency deciles in Ruan &
+/// Pai, USENIX ATC 2006, has the same bounds.
 pub const SIZE_SERIES: [u64; 4] = [500, 4_000, 6_000, 900_000];
 
 /// The requests for files, by size.
@@ -276,7 +277,7 @@ pub struct FilesSummary {
     pub directories: u32,
     /// The size of the file set.
     pub bytes: u64,
-    /// The bytes of the answers were compared with those of the files.
+    /// Whether the bytes of the answers were compared with those of the files.
     pub verified: bool,
     /// The latencies of each class of sizes.
     pub classes: Vec<FileClassSummary>,
@@ -286,8 +287,8 @@ pub struct FilesSummary {
     pub service_inversion: Option<f64>,
     /// The upper bounds in bytes of the size series of `size_deciles` ([`SIZE_SERIES`]).
     pub size_series: Vec<u64>,
-    /// The same gets, in order of latency, are divided into tenths. This is the share of each size
-    /// series in each tenth. None: there were too few gets.
+    /// The share of each size series in each tenth of the gets in the sample. The tenths are formed
+    /// in the order of latency. None: there were too few gets.
     pub size_deciles: Option<SizeDeciles>,
     /// The number of requests in the sample, at most [`crate::limits::SIZED_SAMPLE_MAX`].
     pub sampled: u64,
@@ -301,9 +302,9 @@ pub struct FilesSummary {
 pub struct FileClassSummary {
     /// The name of the class.
     pub class: String,
-    /// The size of its smallest files.
+    /// The size of the smallest files of the class.
     pub smallest_bytes: u64,
-    /// The size of its largest files.
+    /// The size of the largest files of the class.
     pub largest_bytes: u64,
     /// The response time, as in [`Summary::response`].
     pub response: Option<LatencyDistribution>,
@@ -320,7 +321,7 @@ pub struct ScriptSummary {
     pub malformed: u64,
     /// The numbers and the faults of the first malformed lines or lengths.
     pub faults: Vec<String>,
-    /// The script was read to its end. In this case the run ends with the last answer, so
+    /// Whether the script was read to its end. If so, the run ends with the last answer, and
     /// [`Summary::duration_ns`] may be shorter than the interval of the settings.
     pub ended: bool,
 }
@@ -332,21 +333,21 @@ pub struct CarrierSummary {
     /// that are opened again when they end.
     pub name: String,
     /// The time after which a request without an answer has failed. With `per-operation`, this is
-    /// the time-out of gets; that of other requests is at least
+    /// the time-out of gets; the time-out of other requests is at least
     /// [`crate::limits::TEXTILE_TCP_TIMEOUT_MIN_NS`].
     pub timeout_ns: u64,
-    /// The number of connections that were opened for one request or a few. UDP sockets are not
-    /// counted.
+    /// The number of connections that were opened during the run to send requests. UDP sockets are
+    /// not counted.
     pub opened: u64,
-    /// The number of these connections that the generator reset instead of closing, to bound the
-    /// number of sockets in TIME_WAIT ([`crate::limits::TIME_WAIT_MAX`]).
+    /// The number of connections among `opened` that the generator reset instead of closing, to
+    /// bound the number of sockets in TIME_WAIT ([`crate::limits::TIME_WAIT_MAX`]).
     pub resets: u64,
     /// The number of answers that arrived after the time-out of their request, or that arrived a
     /// second time. They are ignored.
     pub late_or_duplicate: u64,
     /// The number of datagrams that are not part of an answer. They are ignored.
     pub malformed: u64,
-    /// The answers over HTTP. None: the protocol is another one.
+    /// The counts of HTTP answers. None: the protocol is not HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpSummary>,
 }
@@ -421,8 +422,9 @@ pub struct LatencyDistribution {
     pub censored: Option<Censored>,
 }
 
-/// The censored samples of a distribution: requests that failed ([`Failures`]), or that were given
-/// up because the grace period ended, their connection was lost, or they could not be sent.
+/// The censored samples of a distribution: requests that failed ([`Failures`]), and requests that
+/// were given up because the grace period ended, because the connection was lost, or because the
+/// request could not be sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Censored {
     /// The number of these requests.
@@ -468,8 +470,8 @@ pub struct Watched {
     pub system_ns: u64,
     /// Resident memory at the end of the interval.
     pub resident_bytes: u64,
-    /// Resident memory before the connections of the load were opened. If there was a prefill, it
-    /// was complete. None: the summary is of a version that did not measure this.
+    /// Resident memory after the prefill, if there was one, and before the connections of the load
+    /// were opened. None: the version that wrote the summary did not measure this.
     #[serde(default)]
     pub resident_before_bytes: Option<u64>,
     /// Voluntary context switches of all threads. None: the process had more than

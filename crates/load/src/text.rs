@@ -122,6 +122,7 @@ fn client_line(load: &Summary, client: &MeasuringReport) -> String {
     )
 }
 
+/// Returns a table with a row for each kind of latency: response, service, slip and lateness.
 fn latency_lines(summary: &Summary) -> Vec<String> {
     let mut header = format!("{:<10} {:>10}", "latency", "mean");
     for (percentile, _) in &summary.service.percentiles {
@@ -141,10 +142,11 @@ fn latency_lines(summary: &Summary) -> Vec<String> {
         .collect()
 }
 
+/// Returns a row of a latency table: mean, percentiles and maximum.
 fn latency_line(name: &str, distribution: &LatencyDistribution) -> String {
     let censored = distribution.censored.as_ref();
     let show = |value_ns, is_lower_bound| {
-        // The percentiles and the mean of an empty distribution are 0. They are no latencies.
+        // The percentiles and the mean of an empty distribution are 0, which is not a latency.
         let latency = (distribution.count > 0).then_some(Bounded {
             value_ns,
             is_lower_bound,
@@ -172,6 +174,7 @@ pub(crate) fn show_bounded(latency: Bounded) -> String {
     format!("{sign}{}", show_duration(latency.value_ns))
 }
 
+/// Returns the lines with rates, counts and checks.
 fn count_lines(summary: &Summary) -> Vec<String> {
     let seconds = summary.duration_ns as f64 / 1e9;
     let offered = match (summary.demand, summary.offered_rps) {
@@ -343,6 +346,7 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
             per_request(it.bytes_received),
             at_percentile(distribution, 50.0),
             at_percentile(distribution, 99.0),
+            // The width of the column header, such as `response p50`.
             w = time.len() + 4
         )
     };
@@ -350,8 +354,8 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
     [String::new(), header].into_iter().chain(rows).collect()
 }
 
-/// Returns a percentile of a distribution as text, or `-` if the distribution is empty or does not
-/// list it.
+/// Returns the percentile `wanted` of a distribution as text, or `-` if the distribution is empty
+/// or has no value for this percentile.
 fn at_percentile(distribution: &LatencyDistribution, wanted: f64) -> String {
     let mut percentiles = distribution.percentiles.iter();
     let found = percentiles.find(|(percentile, _)| (percentile - wanted).abs() < 1e-9);
@@ -411,7 +415,7 @@ fn watched_line(summary: &Summary) -> Option<String> {
 }
 
 /// Returns the mean number of ready connections per wake-up of the server, and the share of
-/// wake-ups with a single one.
+/// wake-ups with a single ready connection.
 fn bursts_line(summary: &Summary) -> Option<String> {
     let bursts = summary.bursts.as_ref()?;
     let mean = bursts.mean()?;

@@ -40,7 +40,8 @@ fn size_range(smallest: u64, largest: u64) -> String {
     }
 }
 
-/// Returns the service inversion, and the number of gets from which it was computed.
+/// Returns the service inversion (how far the order of latencies is from the order of file sizes),
+/// and the number of gets from which it was computed.
 fn inversion_line(files: &FilesSummary) -> String {
     let inversion = files.service_inversion.map(|it| format!("{it:.3}"));
     let sampled = match files.sampled == files.sampled_of {
@@ -54,8 +55,8 @@ fn inversion_line(files: &FilesSummary) -> String {
     )
 }
 
-/// Returns the share of each size series in the fastest and in the slowest tenth of the gets. None:
-/// there were too few gets.
+/// Returns the share of each size series (a range of file sizes) in the fastest and in the slowest
+/// tenth of the gets. None: there were too few gets.
 fn decile_line(files: &FilesSummary) -> Option<String> {
     let deciles = files.size_deciles.as_ref()?;
     let mut text = format!("{:<10}", "sizes");
@@ -69,6 +70,7 @@ fn decile_line(files: &FilesSummary) -> Option<String> {
             let kilobytes = *bound as f64 / 1e3;
             let _ = write!(text, " {:.0}% to {kilobytes} kB,", share * 100.0);
         }
+        // Replaces the last comma.
         text.pop();
         text.push(';');
     }
