@@ -32,7 +32,8 @@ impl Expiry {
         self != Self::NEVER && self.0 <= now_s
     }
 
-    /// Returns the seconds until the expiry, 0 if it is past. `None` if the item never expires.
+    /// Returns the seconds until the expiry, 0 if the expiry is past. `None` if the item never
+    /// expires.
     #[must_use]
     pub fn seconds_left(self, now_s: u32) -> Option<u32> {
         (self != Self::NEVER).then(|| self.0.saturating_sub(now_s))

@@ -32,7 +32,7 @@ const SET_BYTES: usize = GHOSTS_PER_SET * TAG_BITS as usize / 8;
 pub struct Ghosts {
     /// In each set, the first word contains the younger half of the ghosts.
     sets: Box<[[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]]>,
-    /// Number of sets in use, at least one. They are the first sets of the table.
+    /// Number of sets in use, at least one. The sets in use are the first ones of the table.
     used: AtomicU64,
 }
 
@@ -63,7 +63,7 @@ impl Ghosts {
     }
 
     /// Sets the number of sets in use to the number that a store of `items` items needs. If the two
-    /// numbers differ by a factor of at most [`GHOST_SETS_TOLERANCE`], changes nothing. A change
+    /// numbers differ by a factor of at most `GHOST_SETS_TOLERANCE`, changes nothing. A change
     /// loses most ghosts, because their hashes then select other sets. A set that is used again
     /// still contains its old ghosts, which newer ghosts soon replace.
     pub fn fit(&self, items: u64) {

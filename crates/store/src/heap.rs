@@ -58,7 +58,7 @@ pub(crate) struct BlockRef<'h> {
 
 impl BlockRef<'_> {
     /// Prefetches the header and the key of a block whose item is about to be replaced: at most two
-    /// cache lines. A hint.
+    /// cache lines. A prefetch is only a hint to the processor.
     #[inline]
     pub(crate) fn prefetch_to_replace(&self, key_len: usize) {
         let start = self.block.address();

@@ -76,7 +76,8 @@ use crate::sync::{Mutex, MutexGuard};
 /// the average. With a higher value, it would be more likely that an insertion into a full shard
 /// finds no free slot and has to evict an item.
 const LOAD_MAX: u64 = 80;
-/// The same for an index of at most [`SHARDS_FEW`] shards. The higher value saves memory.
+/// Replaces [`LOAD_MAX`] in an index of at most [`SHARDS_FEW`] shards. The higher value saves
+/// memory.
 const LOAD_MAX_FEW: u64 = 81;
 /// The maximum number of shards for which [`LOAD_MAX_FEW`] applies.
 const SHARDS_FEW: usize = 16;

@@ -21,7 +21,7 @@
 //! ```text
 //! hash ─► index: two buckets of eight words ─► location ─► block in a segment
 //! log:        open segments · lists of free, sealed and retired segments
-//! evacuation: copies the live blocks out of a segment that is oldest, expired, flushed or sparse
+//! evacuation: copies live blocks out of the oldest segment, or an expired, flushed or sparse one
 //! ```
 //!
 //! The modules are in layers, and each uses only modules below its own layer (`cargo xtask modules

@@ -2,9 +2,9 @@
 
 /// Maximum length of a key in bytes.
 pub const KEY_MAX: usize = 250;
-/// The size of an item is the sum of key, value and this overhead, in bytes. It is the overhead of
-/// memcached (56 bytes for a header with a CAS, and 3 for terminators), so that the store rejects
-/// the same items as memcached does as too large.
+/// The size of an item is the sum of key, value and this overhead, in bytes. The overhead is
+/// memcached's (56 bytes for a header with a CAS, and 3 for terminators), so that the same items
+/// are too large for the store and for memcached.
 pub const ITEM_OVERHEAD: usize = 59;
 /// Bytes that the size of an item includes for client flags other than 0, as in memcached.
 pub const FLAGS_LEN: usize = 4;
@@ -95,8 +95,9 @@ pub(crate) const LIFETIME_MAX_S: u32 = 1 << 24;
 pub(crate) const LIFETIME_MIN_S: u32 = 8;
 /// The table of ghosts takes this fraction (1/N) of the memory.
 pub(crate) const GHOST_PART: u64 = 128;
-/// The table of ghosts uses as many of its sets as this number of ghosts per item of the store
-/// needs. The actual number may be higher or lower by a factor of up to [`GHOST_SETS_TOLERANCE`].
+/// The number of ghosts per item of the store. It determines how many sets of the table of ghosts
+/// are in use. The actual number may be higher or lower by a factor of up to
+/// [`GHOST_SETS_TOLERANCE`].
 pub(crate) const GHOSTS_PER_ITEM: u64 = 2;
 /// The number of sets of ghosts in use changes if it differs from the needed number by more than
 /// this factor.
@@ -140,8 +141,8 @@ pub(crate) const CAS_PER_SHARD: u64 = 1 << 24;
 pub(crate) const SHARD_BUCKETS: usize = 512;
 /// The index takes at most this fraction (1/N) of the memory.
 pub(crate) const INDEX_PART: u64 = 2;
-/// While fewer segments than the reserve are free, a write makes one evacuation step, and one more
-/// for each multiple of this many bytes that it writes.
+/// While fewer segments than the reserve are free, a write makes one evacuation step, plus one step
+/// per this many bytes of the block that it writes.
 pub(crate) const STEP_BYTES: usize = 4 * 1024;
 /// Maximum number of evacuation steps that a write makes before it allocates.
 pub(crate) const STEPS_MAX: usize = 32;

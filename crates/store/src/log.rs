@@ -76,7 +76,7 @@ pub(crate) struct Log {
     /// Number of segments that writers can get without further evacuation and without waiting for a
     /// pin to be dropped, if at most `segment_limit` segments are resident.
     available: AtomicU32,
-    /// The same number as `available`, if at most `segment_limit + over_limit` are resident.
+    /// The same number if at most `segment_limit + over_limit` segments are resident.
     allocatable: AtomicU32,
     flushes: Flushes,
     /// Whether the maintenance thread has work (`log/pages.rs`) or has to sleep for less time
@@ -397,8 +397,8 @@ impl Log {
     /// Takes an empty segment that does not count as resident, preferably one that still has its
     /// pages. `None` if there is none.
     fn take_non_resident(&self, lists: &mut SegmentLists) -> Option<SegmentNumber> {
-        // A segment in `to_discard` still has its pages. So have the populated ones from
-        // `first_unused` on, which are therefore taken before the absent ones.
+        // A segment in `to_discard` still has its pages. Unused segments below `first_unpopulated`
+        // have pages too, so they are taken before the absent ones.
         if let Some(number) = lists.to_discard.pop() {
             return Some(number);
         }

@@ -115,8 +115,8 @@ fn memory_of_deleted_and_expired_items_is_reclaimed() {
         let key = number.to_be_bytes();
         worker.delete(&key, worker.hash(&key), None, 5);
     }
-    // Maintenance in second 5. The second argument is the number of blocks to visit at most, of
-    // which a step uses no more than `STEP_ITEMS`.
+    // Maintenance in second 5. The second argument is the maximum number of blocks to visit, which
+    // `maintain` lowers to `STEP_ITEMS`.
     let mut steps = 0;
     while worker.maintain(5, 64) {
         steps += 1;

@@ -240,8 +240,8 @@ fn an_item_larger_than_a_hundredth_of_the_memory_is_found_after_it_was_stored() 
             let (hash, write) = (worker.hash(&key), Write::plain(Mode::Set, Expiry::NEVER));
             worker.put(&key, hash, &value, &write, 1).unwrap();
             worker.quiescent();
-            // The arguments are the second, and the number of blocks that a call visits at most.
-            // `maintain` visits no more than `STEP_ITEMS`.
+            // In second 1. The second argument is the maximum number of blocks to visit, which
+            // `maintain` lowers to `STEP_ITEMS`.
             while worker.maintain(1, 64) {}
             let found = worker.read(&key, hash, 1, Read::default(), |item| {
                 Some(item.value_len())

@@ -115,8 +115,8 @@ fn a_touch_changes_only_the_expiry() {
             worker.quiescent();
         }
     }
-    // The second argument is the number of blocks that a call visits at most. `maintain` visits no
-    // more than `STEP_ITEMS`.
+    // The second argument is the maximum number of blocks to visit, which `maintain` lowers to
+    // `STEP_ITEMS`.
     while worker.maintain(NOW_S, 64) {}
     let statistics = worker.store().statistics();
     assert_eq!((statistics.items, statistics.bytes_live), (0, 0));

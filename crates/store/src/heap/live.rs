@@ -173,7 +173,7 @@ mod tests {
     fn the_live_bytes_of_a_segment_are_the_sum_over_all_workers() {
         let (segments, workers) = (20, 1);
         let live = LiveBytes::reserve(segments, workers).unwrap();
-        // For one worker there are two columns of which each can have an owner.
+        // For one worker, there are two columns that workers can own. A third worker shares one.
         let columns = [(); 3].map(|()| live.take_column());
         assert_eq!(
             columns.each_ref().map(|it| it.is_shared),

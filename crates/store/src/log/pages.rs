@@ -1,4 +1,4 @@
-//! Decides which segments are *populated* (get pages from the kernel before they are used), and
+//! Decides which segments are *populated* (get pages from the kernel before their first use), and
 //! which are *discarded* (return their pages to the kernel). Only the maintenance thread
 //! (`page_maintenance.rs`) uses this, so that workers make no system calls for memory.
 

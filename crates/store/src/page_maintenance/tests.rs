@@ -87,8 +87,8 @@ fn a_segment_being_repopulated_is_usable_after_maintenance_is_dropped() {
     store.set_limit(LIMIT / 8).unwrap();
     let mut discarded = 0;
     while store.statistics().bytes_used() > LIMIT / 8 {
-        // The arguments are the second, and the number of blocks to visit at most. `maintain` uses
-        // no more than `STEP_ITEMS` of them.
+        // In second 1. The second argument is the maximum number of blocks to visit, which
+        // `maintain` lowers to `STEP_ITEMS`.
         worker.maintain(1, 64);
         worker.quiescent();
         discarded += u64::from(maintenance.step() == PageStep::Discarded);
