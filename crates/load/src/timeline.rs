@@ -35,9 +35,9 @@ impl Timeline {
     pub(crate) fn new(config: &Config, start_ns: u64) -> Self {
         let measure_ns = start_ns + config.warmup_ns;
         let end_ns = measure_ns + config.duration_ns;
-        // The number of boundaries strictly between the start and `measure_ns`.
+        // The number of boundaries after the start and before `measure_ns`.
         let before = config.warmup_ns.saturating_sub(1) / SECOND_NS;
-        // The number of boundaries strictly between `measure_ns` and `end_ns`.
+        // The number of boundaries after `measure_ns` and before `end_ns`.
         let after = (config.duration_ns - 1) / SECOND_NS;
         let mut boundaries = Vec::new();
         if config.warmup_ns > 0 {
@@ -88,7 +88,7 @@ impl Timeline {
         (self.measure_ns..self.end_ns).contains(&at_ns)
     }
 
-    /// Returns the time `at_ns` or, if it is later than the end of the measured interval, that end.
+    /// Returns the earlier of two times: `at_ns` and the end of the measured interval.
     #[inline]
     pub(crate) fn clamped(&self, at_ns: u64) -> u64 {
         at_ns.min(self.end_ns)
@@ -96,7 +96,7 @@ impl Timeline {
 
     /// Returns the lower bound of the response time of a request that was given up at
     /// `given_up_ns`. A request that was given up before the end of the measured interval counts as
-    /// unanswered until that end.
+    /// unanswered until the end of the interval.
     pub(crate) fn lower_bound_ns(&self, intended_ns: u64, given_up_ns: u64) -> u64 {
         given_up_ns.max(self.end_ns) - intended_ns
     }

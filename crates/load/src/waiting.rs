@@ -37,6 +37,7 @@ impl Queue {
     }
 }
 
+/// A queued request, or an unused node of [`Waiting::nodes`].
 #[derive(Debug, Clone, Copy)]
 struct Node {
     due: Due,
@@ -57,7 +58,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Returns empty nodes for at most `len_max` requests.
+    /// Reserves the memory for at most `len_max` requests. All queues are empty.
     pub(crate) fn new(len_max: usize) -> Self {
         Self {
             nodes: Vec::with_capacity(len_max),
@@ -72,8 +73,8 @@ impl Waiting {
         self.len
     }
 
-    /// Appends a request to a queue. If the queues together have the maximum number of requests,
-    /// returns false and does not append it.
+    /// Appends a request to a queue, unless all queues together have the maximum number of
+    /// requests. Returns whether the request was appended.
     #[inline]
     pub(crate) fn push(&mut self, queue: &mut Queue, due: Due) -> bool {
         if self.len == self.len_max {
@@ -130,8 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_each_queue_are_popped_in_the_order_of_their_pushes() {
-        let mut waiting = Waiting::new(64);
+    fn each_queue_is_first_in_first_out_and_the_number_of_requests_is_bounded() {
+        let len_max = 64;
+        let mut waiting = Waiting::new(len_max);
         let mut queues = [Queue::EMPTY; 4];
         let mut expected: [VecDeque<Due>; 4] = Default::default();
         // A linear congruential generator chooses the queue, and whether to push or to pop.
@@ -142,7 +144,7 @@ mod tests {
                 .wrapping_add(1);
             let queue = (state >> 60) as usize % 4;
             if state >> 33 & 1 == 0 {
-                let has_space = waiting.len() < 64;
+                let has_space = waiting.len() < len_max;
                 assert_eq!(waiting.push(&mut queues[queue], due(step)), has_space);
                 if has_space {
                     expected[queue].push_back(due(step));

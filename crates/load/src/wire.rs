@@ -58,7 +58,7 @@ pub(crate) trait Wire: 'static {
         false
     }
 
-    /// Counts a fault, over HTTP: bytes that follow an answer although no other is expected.
+    /// Over HTTP, counts one fault: bytes after an answer while no other answer is expected.
     fn count_surplus(_reader: &mut Self::Reader) {}
 
     /// Returns the counts of the replies so far. None: the protocol is not HTTP.
@@ -113,7 +113,7 @@ pub(crate) struct Encoding<'a> {
     pub(crate) value_len: usize,
     /// The CAS number that the item must have. Only [`Op::Cas`] uses it.
     pub(crate) cas: u64,
-    /// The token of the request. Only the meta protocol sends it.
+    /// The opaque token, which identifies the request. Only the meta protocol sends it.
     pub(crate) opaque: u64,
 }
 
@@ -131,8 +131,8 @@ pub(crate) struct Step<R> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// The number of items found. A stored value counts as 1, so that the hits, misses, conflicts
-    /// and errors of an operation add up to its keys.
+    /// The number of items found. A stored value counts as 1. The sum of an operation's hits,
+    /// misses, conflicts and errors is therefore the number of keys of its requests.
     pub(crate) hits: u16,
 }
 

@@ -1,5 +1,5 @@
-//! The binary protocol. Its field `opaque` has 32 bits, which is too short for a request's token
-//! (64 bits), so the field is always 0. Each reply answers the oldest outstanding request.
+//! The binary protocol. Its field `opaque` is always 0, because a request's opaque token has 64
+//! bits and the field only 32. Each reply answers the oldest outstanding request.
 
 use protocol::binary::{
     Arith, Get, Head, Header, Opcode, REPLY_MAGIC, Request, Set, Status, write,
@@ -153,8 +153,8 @@ const fn head(op: Op) -> Head {
     }
 }
 
-/// Returns the request that finds an item. If `exptime` is given, the item gets this TTL. The reply
-/// to a touch has no value.
+/// Returns a get or, if `exptime` (a TTL) is given, a get-and-touch or touch that sets this TTL.
+/// The reply to a touch has no value.
 #[inline]
 fn get(key: &[u8], op: Op, exptime: Option<u32>) -> Request<'_> {
     Request::Get(Get {
@@ -187,7 +187,7 @@ fn arith(key: &[u8], mode: ArithMode) -> Request<'_> {
     })
 }
 
-/// Returns what a status says about a request with the operation `op`.
+/// Returns the meaning of a reply's status for a request with the operation `op`.
 #[inline]
 fn interpret(status: u16, op: Op) -> Answer {
     const OK: u16 = Status::Ok as u16;

@@ -100,7 +100,7 @@ impl Wire for Http {
         }
     }
 
-    /// Never called, because HTTP has no multiget and `Config::validate` excludes it.
+    /// Never called, because `Config::validate` allows no multigets over HTTP.
     fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, opaque: u64) {
         keys.for_each(|path| Self::encode_get(out, path, opaque));
     }
@@ -118,8 +118,8 @@ impl Wire for Http {
         None
     }
 
-    /// Status 200 is a hit and 404 is a miss. Any other status is an error. For example, a redirect
-    /// does not have the bytes of the file.
+    /// Status 200 is a hit and 404 is a miss. Any other status is an error, such as a redirect,
+    /// which does not have the bytes of the file.
     fn answer(reply: HttpReply, _: Op) -> Option<Answer> {
         Some(match reply.status {
             _ if reply.is_wrong => Answer::ERROR,

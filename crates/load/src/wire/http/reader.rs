@@ -6,9 +6,9 @@
 //!     └─── 1xx ────┘     └─► chunked: size ─► chunk ─► line end ─► size … ─► trailer fields
 //! ```
 //!
-//! An invalid answer is a fault, such as one with a folded field or with two different lengths. A
-//! server that is measured should send none. If a body ends only with the connection, this is a
-//! fault too: the length of the body is not known, so it cannot be checked.
+//! An invalid answer, such as one with a folded field or with two different lengths, is a fault. A
+//! measured server should not send such answers. A body that ends only with the connection is a
+//! fault too: its length is not known, so it cannot be checked.
 
 use workload::WebFiles;
 
@@ -47,7 +47,7 @@ pub(crate) enum HttpFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HttpReply {
     pub(crate) status: u16,
-    /// The body has another length than the requested file, or other bytes.
+    /// Whether the body has another length than the requested file, or other bytes.
     pub(crate) is_wrong: bool,
 }
 
@@ -56,11 +56,11 @@ pub(crate) struct HttpReply {
 enum State {
     StatusLine,
     Fields,
-    /// A body with a Content-Length. This many of its bytes are missing.
+    /// A body with a Content-Length. The number of its bytes that have not arrived.
     Body(u64),
     /// The line with the size of a chunk.
     ChunkSize,
-    /// The bytes of a chunk. This many of them are missing.
+    /// The bytes of a chunk. The number of them that have not arrived.
     Chunk(u64),
     /// The line end after a chunk.
     ChunkEnd,
@@ -75,11 +75,11 @@ struct Head {
     is_http_1_0: bool,
     /// The value of the field `Content-Length`.
     length: Option<u64>,
-    /// The field `Transfer-Encoding` says that the body comes in chunks.
+    /// Whether the field `Transfer-Encoding` says that the body comes in chunks.
     is_chunked: bool,
-    /// The field `Connection` has the word `close`.
+    /// Whether the field `Connection` has the word `close`.
     close: bool,
-    /// The field `Connection` has the word `keep-alive`.
+    /// Whether the field `Connection` has the word `keep-alive`.
     keep_alive: bool,
 }
 
@@ -98,9 +98,9 @@ pub(crate) struct AnswerReader {
     head: Head,
     /// The number of bytes of the body so far.
     body_len: u64,
-    /// The body differs from the file.
+    /// Whether the body differs from the file.
     differs: bool,
-    /// The file that was requested.
+    /// The number of the file that was requested.
     file: u64,
     /// The files whose bytes are compared with the bodies. None: only the lengths are compared.
     verified: Option<WebFiles>,
@@ -137,7 +137,7 @@ impl AnswerReader {
         self.interim = 0;
     }
 
-    /// Sets the file whose answer comes next.
+    /// Sets the number of the file that the next answer is expected to contain.
     pub(super) fn expect(&mut self, file: u64) {
         self.file = file;
     }
@@ -313,7 +313,7 @@ impl AnswerReader {
 }
 
 impl Head {
-    /// Adds what a field of the head says.
+    /// Parses a field of the head and records what it says.
     fn add_field(&mut self, line: &[u8]) -> Result<(), HttpFault> {
         let (name, value) = field(line)?;
         if name.eq_ignore_ascii_case(b"content-length") {
@@ -338,8 +338,8 @@ impl Head {
 }
 
 /// Takes the bytes up to the end of a line from the front of `rest`, and returns them. `kept` has
-/// earlier bytes of the line, which may have at most `most` bytes. None: the line is incomplete,
-/// and its bytes are now in `kept`.
+/// the bytes of the line that arrived earlier. The line may have at most `most` bytes. None: the
+/// line is incomplete, and its bytes are now in `kept`.
 fn take_line<'a>(
     kept: &mut Vec<u8>,
     rest: &mut &'a [u8],

@@ -1,3 +1,5 @@
+//! Tests of the parser with valid, invalid and random answers that arrive in parts.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -7,7 +9,8 @@ use super::*;
 type Parsed = (Vec<(u16, bool)>, Option<HttpFault>);
 
 /// Parses answers that arrive in parts. The lengths of the parts are the elements of `parts` in
-/// turn. All answers are to a GET of file 0, which has 100 bytes. `is_head`: they are to a HEAD.
+/// turn. All answers are for file 0, which has 100 bytes. `is_head` says whether the requests were
+/// HEAD (otherwise GET).
 fn parse(mut reader: AnswerReader, answers: &[u8], parts: &[usize], is_head: bool) -> Parsed {
     let mut replies = Vec::new();
     let mut lens = parts.iter().cycle();
@@ -238,7 +241,7 @@ fn answer_that_never_ends_is_a_fault() {
     assert_eq!(count, Some((HTTP_ANSWER_LEN_MAX >> 20) - 1));
 }
 
-/// Pieces of answers. Random sequences of them are valid or nearly valid answers.
+/// Pieces of answers. A random sequence of these pieces may be a valid or nearly valid answer.
 const PIECES: [&str; 20] = [
     "HTTP/1.1 200 OK\r\n",
     "HTTP/1.0 404 \r\n",
@@ -276,7 +279,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_after_a_status_line_are_answers_or_a_fault(
+    fn result_for_any_bytes_after_a_status_line_does_not_depend_on_their_division(
         bytes in prop::collection::vec(any::<u8>(), 0..300),
         parts in prop::collection::vec(1_usize..40, 1..6),
     ) {
