@@ -18,19 +18,20 @@ use crate::io::rings::{check, clamp, perform, perform_into};
 use crate::io::{IoBackend, Reactor};
 use crate::switch::{current, local};
 
-/// Two results of io_uring completions whose operation was not performed. The kernel reports an
-/// error as a negative error number.
+/// Results of io_uring requests that have transferred nothing: the socket was not ready, or the
+/// request was cancelled. io_uring reports an error as a negative error number.
 const EAGAIN: i32 = -libc::EAGAIN;
 const ECANCELED: i32 = -libc::ECANCELED;
-/// The value of `timeout_ns` that means that waits have no timeout.
+/// The value of [`Socket::timeout_ns`] if waits have no timeout.
 const NO_TIMEOUT: u64 = u64::MAX;
 
 /// A socket whose waits block only the fibre. `T` owns the descriptor: an [`OwnedFd`], a
 /// `std::net::TcpStream`, or another owner. The descriptor is set to non-blocking mode.
 ///
-/// At any time, at most one fibre may receive and at most one may send. With epoll, a second fibre
-/// that waits in the same direction gets the error [`ResourceBusy`](io::ErrorKind::ResourceBusy).
-/// With rings, two receiving fibres would each get a part of the bytes.
+/// At any time, at most one fibre may receive and at most one fibre may send. With epoll, if a
+/// second fibre waits in the same direction, its wait fails with
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy). With rings, two fibres that receive would each
+/// get a part of the bytes.
 #[derive(Debug)]
 pub struct Socket<T: AsFd> {
     /// The registration with epoll. `None` with rings. This field precedes `inner`, so that the
@@ -44,15 +45,16 @@ pub struct Socket<T: AsFd> {
 /// The registration of a socket with the epoll of one processor.
 #[derive(Debug)]
 struct Registered {
-    /// The readiness of the socket: a *gate* for each direction. A fibre waits at a closed gate,
-    /// and the processor opens the gate when epoll reports an event.
+    /// The readiness of the socket: a *gate* for reading and one for writing. A fibre waits at a
+    /// closed gate, and the processor opens the gate when epoll reports that the socket is ready.
     source: Arc<Source>,
     /// The socket transfers a stream of bytes, not separate messages.
     is_stream: bool,
+    /// The descriptor of the socket, which [`Socket::inner`] owns.
     fd: RawFd,
     /// The number of the processor with whose epoll the socket is registered.
     processor: usize,
-    /// The fibre that created the socket. Through it `drop` finds the processor's epoll.
+    /// The fibre that created the socket. Its record leads `drop` to the processor's epoll.
     fibre: Fibre,
 }
 
@@ -60,7 +62,8 @@ struct Registered {
 #[derive(Debug, Clone, Copy)]
 enum Direction {
     Reading,
-    /// As `Reading`, but of a listening socket. A call of `accept` is tried before the first wait.
+    /// As `Reading`, for a listening socket. With epoll, a fibre that reads waits before its first
+    /// call; a fibre that accepts calls `accept` first.
     Accepting,
     Writing,
 }
@@ -76,10 +79,10 @@ impl Direction {
 }
 
 impl<T: AsFd> Socket<T> {
-    /// Creates a socket of the current fibre's runtime.
+    /// Creates a socket for the runtime of the current fibre.
     ///
     /// # Errors
-    /// The descriptor is not a socket, or is registered already.
+    /// The descriptor is not a socket, or is already registered with epoll.
     ///
     /// # Panics
     /// The caller is not a fibre.
@@ -110,8 +113,9 @@ impl<T: AsFd> Socket<T> {
         &self.inner
     }
 
-    /// The I/O backend of the socket. With epoll, a fibre whose calls never have to wait keeps its
-    /// processor, and has to [yield](crate::yield_now) to let other fibres run.
+    /// The I/O backend of the socket. With rings, each read or write lets other fibres run. With
+    /// epoll, a read or write of a socket that is ready does not; so a fibre that never has to wait
+    /// must [yield](crate::yield_now) now and then.
     pub fn kind(&self) -> IoBackend {
         match self.registered {
             Some(_) => IoBackend::Readiness,
@@ -119,27 +123,29 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// Sets a timeout that applies to each wait; `None` means no timeout. A wait that reaches the
-    /// timeout fails with [`TimedOut`](io::ErrorKind::TimedOut).
+    /// Sets a timeout that applies to each wait of a fibre for this socket; `None` means no
+    /// timeout. If the timeout passes, the operation fails with
+    /// [`TimedOut`](io::ErrorKind::TimedOut).
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         let ns = timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(NO_TIMEOUT));
         self.timeout_ns
             .store(ns.unwrap_or(NO_TIMEOUT), Ordering::Relaxed);
     }
 
-    /// The time at which a wait that begins now times out, in nanoseconds of the monotonic clock.
-    /// `None` without a timeout.
+    /// The time at which a wait that begins now times out, in nanoseconds of the monotonic clock;
+    /// `None` if there is no timeout.
     fn due_ns(&self) -> Option<u64> {
         let ns = self.timeout_ns.load(Ordering::Relaxed);
         (ns != NO_TIMEOUT).then(|| deadline_ns(Duration::from_nanos(ns)))
     }
 
+    /// The descriptor, as io_uring's requests take it.
     fn fd(&self) -> Fd {
         Fd(self.inner.as_fd().as_raw_fd())
     }
 
-    /// Receives into `buffer`. Returns the number of bytes; 0 means that the peer has closed its
-    /// side.
+    /// Waits for input, and receives into `buffer`. Returns the number of bytes received; 0 means
+    /// that the peer will send nothing more.
     ///
     /// # Errors
     /// The connection is lost, the timeout has passed, or the fibre was cancelled.
@@ -148,9 +154,10 @@ impl<T: AsFd> Socket<T> {
         if let Some(registered) = &self.registered {
             return registered.attempt(Direction::Reading, self.due_ns(), || {
                 let (_, read) = net::recv(&self.inner, &mut *buffer, RecvFlags::empty())?;
-                // If a read of a stream returns less than requested, nothing more is available. A
-                // datagram may be shorter than the buffer while the next one is available.
-                Ok((read, read == len || !registered.is_stream))
+                // If a read of a stream returns less than requested, no more input is available.
+                // But a datagram may be shorter than the buffer, and another one be available.
+                let may_have_more = read == len || !registered.is_stream;
+                Ok((read, may_have_more))
             });
         }
         loop {
@@ -164,8 +171,8 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// Sends as many of the first `bytes` as the socket has space for. If there is no space, waits
-    /// until there is. Returns the number of bytes sent.
+    /// Sends `bytes`, or as many of them, from the first, as the socket has space for. If there is
+    /// no space, waits until there is. Returns the number of bytes sent.
     ///
     /// # Errors
     /// The same as for [`Socket::read`].
@@ -201,8 +208,8 @@ impl<T: AsFd> Socket<T> {
     }
 
     /// Sends all of `bytes`, then receives into `buffer`. Returns the number of received bytes; 0
-    /// means that the peer has closed its side. With rings the kernel gets both operations
-    /// together, and the fibre waits only once.
+    /// means that the peer will send nothing more. With rings, the kernel gets both requests at
+    /// once, and the fibre waits only once.
     ///
     /// # Errors
     /// The same as for [`Socket::read`].
@@ -218,15 +225,16 @@ impl<T: AsFd> Socket<T> {
         // SAFETY: the bytes and the buffer are borrowed for the call, and the lengths are those of
         // the two slices.
         let [sent, received] = unsafe { perform_into([send, receive], start, self.due_ns())? };
-        // Kernels before 5.19 return EAGAIN on non-blocking sockets instead of waiting.
+        // Before Linux 5.19, io_uring returns EAGAIN if a non-blocking socket is not ready.
         let sent = match sent {
             EAGAIN => 0,
             sent => check(sent)?,
         };
         self.write_all(&bytes[sent..])?;
         match received {
-            // ECANCELED: the kernel cancelled the receive because the send failed or was short.
-            // EAGAIN: the receive found nothing. In both cases nothing has been received yet.
+            // ECANCELED: the kernel cancelled the receive request, because the send request failed
+            // or sent only a part. EAGAIN: there was no input. In both cases, nothing has been
+            // received yet.
             ECANCELED | EAGAIN => self.read(buffer),
             _ => check(received),
         }
@@ -249,9 +257,9 @@ impl<T: AsFd> Socket<T> {
         self.wait(Direction::Writing)
     }
 
-    /// If `result` is EAGAIN, waits until the socket is ready, and returns true: the caller then
-    /// repeats the operation. Before Linux 5.19, io_uring returns EAGAIN for a non-blocking socket
-    /// that is not ready. Used with rings only.
+    /// If `result` (of an io_uring request) is EAGAIN, waits until the socket is ready, and returns
+    /// true: the caller then repeats the request. Before Linux 5.19, io_uring returns EAGAIN for a
+    /// non-blocking socket that is not ready, instead of waiting.
     fn wait_if_again(&self, result: i32, direction: Direction) -> io::Result<bool> {
         let must_repeat = result == EAGAIN;
         if must_repeat {
@@ -260,17 +268,19 @@ impl<T: AsFd> Socket<T> {
         Ok(must_repeat)
     }
 
-    /// Waits until the socket is ready in a direction.
+    /// Waits until the socket is ready in a direction, or the connection has ended.
     fn wait(&self, direction: Direction) -> io::Result<()> {
         let flags = direction.flags();
         if let Some(registered) = &self.registered {
             let gate = registered.gate(direction);
-            // The gate is closed before the check, so that an event after the check opens it.
+            // The gate is closed before `is_ready` is called, so that an event after that call
+            // opens it.
             gate.close();
             let mut is_ready_now = is_ready(&self.inner, flags)?;
             // A gate is *open forever* after epoll has reported the end of the connection. Such a
-            // gate ignores events. So the socket may have become ready after the check and before
-            // the gate was closed here, and it is checked again.
+            // gate ignores events, and `close` does not close it. So the socket may have become
+            // ready between the call of `is_ready` and that of `close_if_forever`, and `is_ready`
+            // is called again.
             if !is_ready_now && gate.close_if_forever() {
                 is_ready_now = is_ready(&self.inner, flags)?;
             }
@@ -298,6 +308,7 @@ impl<T: AsFd> Socket<T> {
                 Ok((net::accept_with(&self.inner, flags)?, true))
             });
         }
+        // The address of the peer is not requested.
         let null = std::ptr::null_mut();
         let result = loop {
             let entry = opcode::Accept::new(self.fd(), null, null.cast());
@@ -335,8 +346,8 @@ impl Socket<OwnedFd> {
             Err(error) => return Err(error.into()),
         }
         let socket = Self::new(fd)?;
-        // The kernel reports the socket as writable once the attempt to connect has succeeded or
-        // failed. The socket option `SO_ERROR` says which.
+        // The kernel reports the socket as writable when the attempt to connect has either
+        // succeeded or failed. If it has failed, the socket option `SO_ERROR` is its error.
         socket.wait_writable()?;
         net::sockopt::socket_error(&socket.inner)??;
         Ok(socket)
@@ -352,13 +363,13 @@ impl Registered {
         }
     }
 
-    /// Makes a non-blocking call. Whenever the socket is not ready for the call, waits at the gate
-    /// until epoll reports it as ready, then calls again. `call` returns a result, and whether the
-    /// socket may still be ready afterwards.
+    /// Calls `call`, which makes a non-blocking system call. Whenever the socket is not ready for
+    /// it, waits at the gate until epoll reports the socket as ready, then calls `call` again.
+    /// `call` returns a result, and whether the socket may still be ready after it.
     ///
-    /// A read also waits at the gate before its first call. If the previous read left the gate
-    /// open, this wait takes no time. If the previous read emptied the socket, a call before the
-    /// next event would be wasted.
+    /// A read also waits at the gate before it first calls `call`. If the previous read left the
+    /// gate open, this wait takes no time. If the previous read took all input of the socket, a
+    /// system call before the next event would be wasted.
     fn attempt<R>(
         &self,
         direction: Direction,
@@ -371,7 +382,7 @@ impl Registered {
             if must_wait {
                 gate.wait(due_ns)?;
             }
-            // The gate is closed before the call, so that an event after the call opens it.
+            // The gate is closed before the system call, so that an event after it opens the gate.
             gate.close();
             match call() {
                 Ok((result, has_more)) => {
@@ -380,13 +391,13 @@ impl Registered {
                     }
                     return Ok(result);
                 }
-                // The socket is not ready, so the next round waits first. But a gate that was open
-                // forever may have ignored an event since the call; then the next round calls
-                // without a wait.
+                // The socket is not ready, so the next round waits first. But if the gate was open
+                // forever, it may have ignored an event since the system call; then the next round
+                // does not wait.
                 Err(rustix::io::Errno::AGAIN) => must_wait = !gate.close_if_forever(),
                 Err(error) => {
-                    // The socket is still as ready as before the call. epoll does not report this
-                    // readiness again, so the gate is opened here.
+                    // The system call has not used up the readiness of the socket. epoll does not
+                    // report this readiness again, so the gate is opened here.
                     gate.reopen();
                     if error != rustix::io::Errno::INTR {
                         return Err(error.into());
@@ -415,7 +426,7 @@ impl<T: AsFd> AsFd for Socket<T> {
     }
 }
 
-/// Whether a descriptor is ready now for one of the events in `flags`.
+/// Whether a descriptor is ready now for one of the events in `flags` (those of `poll(2)`).
 fn is_ready(fd: impl AsFd, flags: i16) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let flags = PollFlags::from_bits_retain(flags.cast_unsigned());

@@ -2,23 +2,25 @@
 //! reused. Below each stack is an inaccessible page, the *guard page*.
 //!
 //! ```text
-//! slab │ guard │ stack … base ░│ guard │ stack … base ░│ …    one mapping for SLAB_STACKS stacks
+//! slab │ guard │░ stack … base ░│ guard │░ stack … base ░│ …    one mapping for SLAB_STACKS stacks
 //! ```
 //!
-//! ░ marks the unused bytes above the base of a stack. Their number, the *colour*, differs between
-//! neighbouring stacks, so that not all stacks compete for the same sets of the CPU cache (cache
+//! ░ marks unused bytes, one page for each stack. The number of unused bytes above the base of a
+//! stack is its *colour*; the rest of the page is below the stack. The colours of neighbouring
+//! stacks differ, so that not all stacks compete for the same sets of the CPU cache (cache
 //! colouring).
 //!
 //! A stack grows down from its base, into pages that the kernel populates on first touch. A stack
-//! overflow touches the guard page, and the kernel kills the process by a signal. If the kernel has
-//! lightweight guard pages (Linux 6.13), a slab stays one memory mapping. Otherwise each guard page
-//! is a mapping of its own, and `vm.max_map_count` allows about thirty thousand stacks
-//! ([`has_lightweight_guard_pages`]).
+//! overflow touches the guard page, and the kernel kills the process by a signal. With lightweight
+//! guard pages (Linux 6.13), the kernel keeps one mapping for a slab. Otherwise, each guard page is
+//! a mapping of its own. The default of `vm.max_map_count`, a limit for the mappings of a process,
+//! then allows about thirty thousand stacks ([`has_lightweight_guard_pages`]).
 //!
-//! A free stack is *warm* if its pages are populated, and *cold* if it has no memory, because it is
-//! new or its memory was returned to the kernel. A freed stack stays warm in a list of the
-//! processor that freed it, or in a list that all processors share. If both lists are full, the
-//! stack becomes cold. Slabs are unmapped when the runtime ends.
+//! A free stack is *cold* if no memory is behind its pages, because it is new or because its memory
+//! was returned to the kernel. Otherwise it is *warm*. When a fibre ends, its stack is put in the
+//! list of the processor that ran the fibre, or in a list that all processors share, and is warm.
+//! If both lists are full, the memory of the stack is returned to the kernel. Slabs are unmapped
+//! when the runtime ends.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -35,19 +37,19 @@ use crate::limits::{PROCESSOR_STACKS, SHARED_STACKS, SLAB_STACKS, STACK_LEN_MIN}
 use crate::sync::{Mutex, lock};
 
 const PAGE: usize = 4096;
-/// The number of cache colours, that is, of different offsets within a page at which stacks begin.
+/// The number of different colours (numbers of unused bytes above the base of a stack).
 const COLOURS: usize = 16;
-/// The distance between two consecutive colours, in bytes.
+/// The difference between two consecutive colours, in bytes.
 const COLOUR_STEP: usize = 128;
 /// `MADV_GUARD_INSTALL` (Linux 6.13).
 const GUARD_INSTALL: libc::c_int = 102;
 
-/// A stack. Its owner is a list of free stacks, or the fibre that runs on it.
+/// A stack. Its owner is either a list of free stacks, or the fibre that runs on the stack.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    /// The highest address, from which the stack grows down.
+    /// The upper end: the address from which the stack grows down.
     base: StackPointer,
-    /// The number of bytes from the limit, which is the lowest address, to the base.
+    /// The number of bytes from the limit, which is the lowest address of the stack, to the base.
     len: usize,
 }
 
@@ -77,22 +79,23 @@ unsafe impl Send for Slab {}
 /// All stacks of a runtime.
 #[derive(Debug)]
 pub(crate) struct Stacks {
+    /// The length of each stack in bytes, a multiple of the page size.
     stack_len: usize,
-    /// The kernel has lightweight guard pages. (If one cannot be installed, an inaccessible mapping
-    /// is used instead.)
+    /// The kernel has lightweight guard pages. (If the kernel cannot install one, the guard page
+    /// becomes an inaccessible mapping instead.)
     uses_lightweight_guards: bool,
     shared: Mutex<SharedStacks>,
     /// Fibres were abandoned with their stacks, so no slab may be unmapped.
     has_abandoned_fibres: AtomicBool,
 }
 
-/// The slabs, and the shared list of free stacks, from which any thread may take.
+/// The slabs, and the free stacks that any thread may take.
 #[derive(Debug, Default)]
 struct SharedStacks {
     slabs: Vec<Slab>,
-    /// Free stacks whose pages are populated; at most [`SHARED_STACKS`].
+    /// Free stacks with memory; at most [`SHARED_STACKS`].
     warm: Vec<Stack>,
-    /// Free stacks that have no memory.
+    /// Free stacks without memory.
     cold: Vec<Stack>,
 }
 
@@ -103,14 +106,14 @@ impl SharedStacks {
     }
 }
 
-/// The free stacks of one processor, which are warm; at most [`PROCESSOR_STACKS`].
+/// The free stacks of one processor; at most [`PROCESSOR_STACKS`]. All are warm.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessorStacks {
     free: RefCell<Vec<Stack>>,
 }
 
 impl Stacks {
-    /// Creates an empty set of stacks of `stack_len` bytes each, rounded up to pages.
+    /// Creates a set of stacks of `stack_len` bytes each, rounded up to pages. It has no slab yet.
     pub(crate) fn new(stack_len: usize) -> Self {
         Self {
             stack_len: stack_len.max(STACK_LEN_MIN).next_multiple_of(PAGE),
@@ -120,8 +123,8 @@ impl Stacks {
         }
     }
 
-    /// Takes a free stack, or maps a new slab if there is none. `own` contains the free stacks of
-    /// the calling processor; `None` means that only the shared list is used.
+    /// Takes a free stack. If there is none, maps a new slab. `own` contains the free stacks of the
+    /// calling processor; if it is `None`, only the shared free stacks are used.
     pub(crate) fn take(&self, own: Option<&ProcessorStacks>) -> io::Result<Stack> {
         match own.and_then(|own| own.free.borrow_mut().pop()) {
             Some(stack) => Ok(stack),
@@ -129,14 +132,14 @@ impl Stacks {
         }
     }
 
-    /// Takes a stack from the shared list, or maps a slab if the list is empty.
+    /// Takes one of the shared free stacks. If there is none, maps a new slab.
     #[cold]
     fn take_shared(&self) -> io::Result<Stack> {
         if let Some(stack) = lock(&self.shared).take() {
             return Ok(stack);
         }
-        // The lock is not held during the system call that maps a slab. Two concurrent callers may
-        // therefore both map one.
+        // The lock is not held during the system call that maps a slab. So two concurrent callers
+        // may each map a slab.
         let slab = match Slab::map(self.stack_len, self.uses_lightweight_guards) {
             Ok(slab) => slab,
             // Another thread may have released a stack in the meantime.
@@ -148,8 +151,8 @@ impl Stacks {
         shared.take().ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Makes a stack free: adds it to `own`, the free stacks of the calling processor, or to the
-    /// shared list if `own` is full or `None`.
+    /// Makes a stack free: adds it to `own`, the free stacks of the calling processor; or to the
+    /// shared free stacks, if `own` is full or `None`.
     pub(crate) fn release(&self, stack: Stack, own: Option<&ProcessorStacks>) {
         if let Some(own) = own {
             let mut free = own.free.borrow_mut();
@@ -161,8 +164,8 @@ impl Stacks {
         self.release_shared(stack);
     }
 
-    /// Adds a stack to the shared lists. The stack becomes cold if there are [`SHARED_STACKS`] warm
-    /// stacks already.
+    /// Adds a stack to the shared free stacks. If [`SHARED_STACKS`] of them are warm already,
+    /// returns the memory of the stack to the kernel.
     #[cold]
     fn release_shared(&self, stack: Stack) {
         let mut shared = lock(&self.shared);
@@ -176,7 +179,8 @@ impl Stacks {
         lock(&self.shared).cold.push(stack);
     }
 
-    /// Keeps all slabs mapped, because abandoned fibres may still use their stacks.
+    /// Called if fibres were abandoned, which may still use their stacks. Slabs are not unmapped
+    /// after this call.
     pub(crate) fn abandon(&self) {
         self.has_abandoned_fibres.store(true, Ordering::Relaxed);
     }
@@ -203,10 +207,10 @@ impl Stack {
     /// Returns the memory of a free stack to the kernel. When the stack is used again, its pages
     /// read as zero.
     fn discard_pages(&self) {
-        // The colour shifts the stack within its pages, so the stack covers its first and its last
-        // page only in part. No other stack uses these two pages, because the distance between
-        // stacks includes an extra page for the colour. So both pages are discarded completely: the
-        // limit is rounded down here, and the kernel rounds the length up.
+        // Because of its colour, the stack may cover its first and its last page only in part. No
+        // other stack uses these two pages, because the distance between stacks includes an extra
+        // page for the colour. So both pages are discarded completely: the limit is rounded down
+        // here, and the kernel rounds the length up.
         let limit = (self.base.get() - self.len) / PAGE * PAGE;
         let (limit, len) = (limit as *mut c_void, self.base.get() - limit);
         // SAFETY: the pages are mapped and unused, because the fibre on this stack has ended.
@@ -230,7 +234,7 @@ impl Slab {
         };
         let slab = Self { start, len };
         // Huge pages are turned off. A huge page would cover several stacks, and the first touch of
-        // one stack would make the memory of all of them resident.
+        // one of these stacks would populate the memory of all of them.
         // SAFETY: the mapping is new, and nothing else uses it.
         let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxNoHugepage) };
         for number in 0..SLAB_STACKS {
@@ -247,13 +251,13 @@ impl Slab {
     /// Creates the stacks of a slab that was just mapped.
     fn stacks(&self, stack_len: usize) -> impl Iterator<Item = Stack> {
         let start = self.start as usize;
-        // In reverse order, because free stacks are taken from the end of the list.
+        // The order is reversed, because free stacks are taken from the end of the list.
         (1..=SLAB_STACKS).rev().filter_map(move |number| {
-            // If all stacks began at the same offset within a page, they would compete for the same
+            // If all bases had the same offset within a page, all stacks would compete for the same
             // sets of the first-level cache.
-            let colour_offset = (number % COLOURS) * COLOUR_STEP;
+            let colour = (number % COLOURS) * COLOUR_STEP;
             let page_end = start + number * stack_stride(stack_len);
-            let base = NonZeroUsize::new(page_end - colour_offset)?;
+            let base = NonZeroUsize::new(page_end - colour)?;
             Some(Stack {
                 base,
                 len: stack_len,
@@ -276,15 +280,16 @@ fn install_guard(guard: *mut c_void, uses_lightweight_guards: bool) -> io::Resul
     if uses_lightweight_guards && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
         return Ok(());
     }
-    // The kernel has no lightweight guard pages, or none for locked memory.
+    // The kernel has no lightweight guard pages, or cannot use them here because the process has
+    // locked its memory (`mlockall`).
     // SAFETY: the page is mapped and unused.
     unsafe { rustix::mm::mprotect(guard, PAGE, MprotectFlags::empty())? };
     Ok(())
 }
 
 /// Whether this kernel has lightweight guard pages (`MADV_GUARD_INSTALL`, Linux 6.13), which need
-/// no memory mapping of their own. Without them, each stack takes two of the mappings that
-/// `vm.max_map_count` allows a process.
+/// no memory mapping of their own. Without them, each stack takes two mappings, and
+/// `vm.max_map_count` limits the number of mappings of a process.
 #[must_use]
 pub fn has_lightweight_guard_pages() -> bool {
     static PROBED: OnceLock<bool> = OnceLock::new();
@@ -317,6 +322,8 @@ mod tests {
             .collect();
         let mut bases: Vec<_> = taken.iter().map(|stack| stack.base.get()).collect();
         bases.sort_unstable();
+        // Two bases are at least a stack and a guard page apart; the difference of their colours
+        // may reduce the distance.
         for pair in bases.windows(2) {
             assert!(pair[1] - pair[0] >= STACK_LEN_MIN + PAGE - COLOURS * COLOUR_STEP);
         }
@@ -330,8 +337,9 @@ mod tests {
         assert_eq!(own.free.borrow().len(), PROCESSOR_STACKS);
     }
 
-    /// Whether the byte at an address is readable. The kernel reads the byte here: a `write` from
-    /// an inaccessible address fails with an error, and sends no signal.
+    /// Whether the byte at an address is readable. The kernel reads the byte here, in the system
+    /// call `write`, which fails if the byte is inaccessible. A read by this process would cause a
+    /// signal instead.
     fn is_readable(address: usize) -> bool {
         let (_reader, writer) = io::pipe().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
@@ -344,6 +352,8 @@ mod tests {
         for uses_lightweight_guards in [has_lightweight_guard_pages(), false] {
             let mut stacks = Stacks::new(STACK_LEN_MIN);
             stacks.uses_lightweight_guards = uses_lightweight_guards;
+            // Without lightweight guard pages, 20 000 stacks take 40 000 of the 65 530 mappings
+            // that a process may have by default.
             let taken: Vec<_> = (0..20_000).map(|_| stacks.take(None).unwrap()).collect();
             for stack in &taken {
                 let limit = stack.base.get() - stack.len;
@@ -352,7 +362,9 @@ mod tests {
                     unsafe { (end as *mut u8).write(1) };
                 }
             }
-            // Each check takes a system call, so only every hundredth stack is checked.
+            // Each check takes a system call, so only every hundredth stack is checked. None of
+            // these stacks has the colour 0, with which a whole unused page would be below the
+            // stack.
             for stack in taken.iter().step_by(100) {
                 let limit = (stack.base.get() - stack.len) / PAGE * PAGE;
                 assert!(is_readable(limit) && !is_readable(limit - 1));

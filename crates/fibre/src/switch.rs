@@ -1,12 +1,12 @@
 //! Context switches between the thread of a processor and the stacks of fibres.
 //!
-//! A fibre leaves its stack when it calls [`leave`], whose argument is the reason, or when its
-//! closure returns. It never leaves while it unwinds from a panic, because the standard library
+//! A fibre leaves its stack when its closure returns, or when it calls [`leave`] with a
+//! [`LeaveReason`]. It never calls `leave` while it unwinds from a panic: the standard library
 //! counts panics per thread, and the fibre may resume on another thread.
 //!
-//! The address of a thread-local is taken only in functions that are not inlined. The compiler does
-//! not know that the thread may change during a switch, so it could otherwise keep the address of a
-//! thread-local across the switch.
+//! The address of a thread-local variable is taken only in functions that are not inlined. After a
+//! switch, the fibre may be on another thread, but the compiler does not know this. In an inlined
+//! function, it could keep the address of the previous thread's variable across the switch.
 
 use std::cell::Cell;
 use std::io;
@@ -25,10 +25,10 @@ use crate::stack::Stack;
 /// Why a fibre left its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaveReason {
-    /// The fibre lets other ready fibres run.
+    /// The fibre is ready, and lets other ready fibres run ([`yield_now`]).
     Yielded,
-    /// The fibre lets other fibres run. If none is ready, the processor first polls the kernel,
-    /// which may make fibres ready.
+    /// As `Yielded`, but if no other fibre is ready, the processor first polls the kernel, which
+    /// may make fibres ready ([`yield_to_all`]).
     YieldedToAll,
     /// The fibre waits for a wake-up.
     Parked,
@@ -36,7 +36,7 @@ pub(crate) enum LeaveReason {
     Ended,
 }
 
-/// A fibre's stack and its suspended execution.
+/// A fibre's stack, and the suspended execution of the fibre on it.
 pub(crate) struct Body {
     coroutine: ManuallyDrop<Coroutine<(), LeaveReason, (), Stack>>,
 }
@@ -74,12 +74,12 @@ impl Drop for Body {
             // SAFETY: the coroutine is not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
         }
-        // A fibre that has started and is not done was abandoned. Its stack is leaked, because
-        // other threads and the kernel may have pointers into it.
+        // Otherwise the fibre was abandoned: it has started and has not ended. Its stack is leaked,
+        // because other threads and the kernel may have pointers into it.
     }
 }
 
-/// The handle with which a fibre suspends itself. It lies on the fibre's own stack.
+/// The handle with which a fibre suspends itself. It is stored on the fibre's own stack.
 pub(crate) type Suspend = Yielder<(), LeaveReason>;
 
 /// The fibre that a thread is running, and the processor to which the thread belongs.
@@ -107,7 +107,7 @@ fn thread_context() -> *const ThreadContext {
     THREAD_CONTEXT.with(|thread_context| std::hint::black_box(ptr::from_ref(thread_context)))
 }
 
-/// Calls `run`, and marks the current thread as the processor `local` during the call.
+/// Calls `run`. During the call, the current thread counts as the processor with the state `local`.
 pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&ThreadContext)) {
     // SAFETY: the pointer is to a thread-local of the current thread, and `run` stays on this
     // thread.
@@ -117,8 +117,8 @@ pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&ThreadContext)) {
     thread_context.local.set(ptr::null());
 }
 
-/// Calls `read` with the processor of the current thread, or with `None` if the thread is not a
-/// processor.
+/// Calls `read` with the state of the processor that the current thread is, or with `None` if the
+/// thread is not a processor.
 #[inline]
 pub(crate) fn local<R>(read: impl FnOnce(Option<&Local>) -> R) -> R {
     // SAFETY: the pointer is to a thread-local of the current thread. It is used only during this
@@ -134,12 +134,12 @@ pub(crate) fn is_processor_of(shared: &Shared) -> bool {
     local(|local| local.is_some_and(|local| ptr::eq(local.shared(), shared)))
 }
 
-/// Whether the caller is a fibre. Called before a wait. Returns false on a thread that is not a
-/// processor.
+/// Called before a wait, to decide how to wait. Returns true if the caller is a fibre, and false if
+/// it is a thread that is not a processor.
 ///
 /// # Panics
-/// The caller runs on the stack of a processor's thread, where a wait would block all fibres of the
-/// processor.
+/// The caller is neither: it runs on the stack of a processor's thread, where a wait would block
+/// all fibres of the processor.
 pub(crate) fn is_fibre() -> bool {
     // SAFETY: the pointer is to a thread-local of the current thread, and is used only in this
     // call.
@@ -180,7 +180,8 @@ pub(crate) fn no_fibre() -> ! {
 /// Runs a fibre until it leaves its stack, and returns the reason.
 ///
 /// # Safety
-/// The caller has the right to run the fibre (`Ready`). Only one thread has this right at a time.
+/// The caller has the right to run the fibre, that is, its [`Ready`](crate::fibre::Ready). Only one
+/// thread has this right at a time.
 pub(crate) unsafe fn resume(thread_context: &ThreadContext, record: &Record) -> LeaveReason {
     // SAFETY: guaranteed by the caller.
     let body = unsafe { &mut *record.body.get() };
@@ -200,8 +201,8 @@ pub(crate) unsafe fn resume(thread_context: &ThreadContext, record: &Record) -> 
 /// Suspends the current fibre: leaves its stack. Returns when a processor resumes the fibre.
 fn leave(record: &Record, reason: LeaveReason) {
     let yielder = record.yielder.load(Ordering::Relaxed);
-    // The address of `yielder` is stored, so that a processor can prefetch this part of the stack
-    // before it resumes the fibre.
+    // The address of the local variable `yielder` is close to the stack pointer. It is stored, so
+    // that a processor can prefetch this part of the stack before it resumes the fibre.
     let stack_pointer = (&raw const yielder).cast_mut().cast::<u8>();
     record.suspended_sp.store(stack_pointer, Ordering::Relaxed);
     // SAFETY: the yielder was set when the fibre started, and lies on its stack.
@@ -209,19 +210,19 @@ fn leave(record: &Record, reason: LeaveReason) {
     yielder.suspend(reason);
 }
 
-/// The number of the current processor, from 0. `None` if the current thread is not a processor.
-/// After each wait a fibre may be on another processor.
+/// The number of the processor that the current thread is, from 0. `None` if the thread is not a
+/// processor. After each wait or yield, a fibre may be on another processor.
 #[must_use]
 pub fn processor() -> Option<usize> {
     local(|local| local.map(|local| local.number))
 }
 
-/// Calls `run` on the stack of the processor's thread. That stack is large, and its pages are
-/// probably in the CPU's cache. A fibre with a small stack can use this for deep calls between its
-/// waits. `run` must not wait; a wait panics. If the caller is not a fibre, `run` uses the caller's
-/// own stack.
+/// Calls `run` on the stack of the thread of the current processor. That stack is large, and is
+/// probably in the CPU's cache. A fibre with a small stack can use this for a function that needs a
+/// large stack and does not wait. If `run` waits, it panics. If the caller is not a fibre, `run`
+/// runs on the caller's own stack.
 pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
-    /// A guard that restores the current fibre when `run` returns or panics.
+    /// A guard that makes the fibre the current fibre again when `run` returns or panics.
     struct RestoreRecord(*const Record);
 
     impl Drop for RestoreRecord {
@@ -254,10 +255,10 @@ pub fn yield_now() {
     yield_as(LeaveReason::Yielded);
 }
 
-/// As [`yield_now`], but if no other fibre is ready, the processor first polls the kernel for
-/// events. Use this in fibres that run for a long time and yield now and then. After `yield_now`,
-/// the processor polls the kernel only once in [`RUNS_PER_POLL`](crate::limits::RUNS_PER_POLL) runs
-/// of fibres.
+/// As [`yield_now`], but if no other fibre is ready, the processor first polls the kernel, which
+/// may make fibres ready. Use this in a fibre that runs for a long time and yields now and then.
+/// With `yield_now`, the processor polls the kernel only once in
+/// [`RUNS_PER_POLL`](crate::limits::RUNS_PER_POLL) runs of fibres.
 pub fn yield_to_all() {
     yield_as(LeaveReason::YieldedToAll);
 }
@@ -276,8 +277,9 @@ fn yield_as(reason: LeaveReason) {
     }
 }
 
-/// Fails if the fibre is unwinding from a panic, and so must not wait. Call this before a pointer
-/// to the fibre or into its stack is stored for another thread or passed to the kernel.
+/// Checks that the current fibre may wait. Fails if it is unwinding from a panic. Called before a
+/// pointer to the fibre or into its stack is stored for another thread or passed to the kernel,
+/// because such a pointer is valid only while the fibre waits.
 pub(crate) fn may_wait() -> io::Result<()> {
     match thread::panicking() {
         false => Ok(()),
@@ -306,9 +308,10 @@ pub fn park() {
     park_as(record);
 }
 
-/// As [`park`], for a caller that knows the record of the current fibre, and that it is not
-/// unwinding.
+/// As [`park`], for a caller that has the record of the current fibre, and knows that the fibre is
+/// not unwinding.
 pub(crate) fn park_as(record: &Record) {
+    // Does not leave the stack if the fibre was unparked since its last wait.
     if !record.permit.take() {
         leave(record, LeaveReason::Parked);
     }

@@ -17,15 +17,16 @@ pub(crate) use shuttle::{
 
 use std::sync::PoisonError;
 
-/// Locks a mutex, and ignores poisoning. To be used only for data that stays consistent even if the
-/// holder of the lock panics.
+/// Locks a mutex, and ignores poisoning. Use this only for data that is consistent even after a
+/// panic of a thread that held the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Pauses between two attempts to take a lock that is held for a few instructions only. In every
-/// [`SPINS`](crate::limits::SPINS)th round the thread yields to other kernel threads, because the
-/// kernel may have preempted the holder of the lock.
+/// Pauses between two attempts to take a lock that threads hold for a few instructions only.
+/// `round` is the number of the attempt. In one of every [`SPINS`](crate::limits::SPINS) rounds,
+/// the thread yields to other kernel threads, because the kernel may have preempted the thread that
+/// holds the lock.
 pub(crate) fn pause(round: u32) {
     #[cfg(not(shuttle))]
     if round % crate::limits::SPINS < crate::limits::SPINS - 1 {
@@ -40,7 +41,8 @@ pub(crate) fn pause(round: u32) {
     }
 }
 
-/// Prefetches two cache lines at `address`, which may be any address.
+/// Prefetches two cache lines at `address`, which need not be valid. Does nothing on CPUs other
+/// than x86-64.
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -68,7 +70,7 @@ pub(crate) fn ticks() -> u64 {
     crate::clock::monotonic_ns()
 }
 
-/// The present time under the model checker, where time does not advance.
+/// The time under the model checker, where it does not advance.
 #[cfg(shuttle)]
 pub(crate) fn ticks() -> u64 {
     1

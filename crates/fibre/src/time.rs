@@ -11,7 +11,7 @@ use crate::fibre::Fibre;
 use crate::switch::{current, is_fibre, local, park};
 use crate::sync::{Mutex, lock};
 
-/// A point in time that is never reached.
+/// A time, in nanoseconds of the monotonic clock, that is never reached.
 const NEVER: u64 = u64::MAX;
 
 /// Sleeps for `duration`, or a little longer. If the caller is a fibre, this blocks only the fibre.
@@ -46,12 +46,13 @@ pub(crate) struct Timers {
     list: Mutex<List>,
 }
 
+/// The started timers of a processor, in the order in which they become due.
 #[derive(Debug, Default)]
 struct List {
-    /// The fibre that each timer wakes. The key consists of the time at which the timer is due, in
-    /// nanoseconds, and the number of the timer.
+    /// For each timer, the fibre that it wakes. The key consists of the time at which the timer is
+    /// due, in nanoseconds, and the number of the timer.
     entries: BTreeMap<(u64, u64), Fibre>,
-    /// The number of timers started so far.
+    /// The number of timers started so far, which is also the number of the last timer.
     count: u64,
 }
 
@@ -79,7 +80,7 @@ impl Timers {
         if now_ns < next_ns {
             return 0;
         }
-        // Every timer that is due sorts before this key.
+        // The timers that are due sort before this key, all others after it.
         let first_not_due = (now_ns + 1, 0);
         let mut list = lock(&self.list);
         let not_due = list.entries.split_off(&first_not_due);
@@ -100,8 +101,9 @@ impl Timers {
 
 /// A timer that unparks a fibre when it is due. Dropping this value cancels the timer.
 pub(crate) struct Timer {
+    /// The time at which the timer is due, in nanoseconds of the monotonic clock.
     due_ns: u64,
-    /// The number of the timer. It differs from the numbers of the processor's other timers.
+    /// The number of the timer, which no other timer of the same processor has.
     number: u64,
     /// The number of the processor whose list contains the timer.
     processor: usize,
@@ -109,7 +111,8 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Starts a timer for `fibre`, the caller, on the current processor.
+    /// Starts a timer that wakes `fibre`, the caller, at the time `due_ns`. The timer is put in the
+    /// list of the current processor.
     pub(crate) fn start(fibre: &Fibre, due_ns: u64) -> Self {
         let processor = local(|local| local.map_or(0, |local| local.number));
         let timers = &fibre.record.anchor.shared.slots[processor].timers;

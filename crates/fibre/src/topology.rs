@@ -1,10 +1,10 @@
-//! Which last-level cache a thread uses.
+//! Finds the last-level cache of the CPU on which a thread runs.
 
 use std::fs;
 use std::sync::OnceLock;
 
 /// The number of the last-level cache of the CPU that runs this thread; 0 if the kernel does not
-/// report it.
+/// report the cache. CPUs with the same number share the cache.
 pub(crate) fn last_level_cache() -> u32 {
     static CACHES: OnceLock<Vec<u32>> = OnceLock::new();
     let caches = CACHES.get_or_init(caches);
@@ -12,8 +12,8 @@ pub(crate) fn last_level_cache() -> u32 {
     caches.get(cpu).copied().unwrap_or(0)
 }
 
-/// The number of the last-level cache of each CPU. The number of a cache is that of the first CPU
-/// that uses the cache.
+/// For each CPU, the number of its last-level cache. A cache has the number of the first CPU that
+/// uses it.
 fn caches() -> Vec<u32> {
     let mut caches = Vec::new();
     loop {
@@ -22,7 +22,8 @@ fn caches() -> Vec<u32> {
         if fs::metadata(format!("/sys/devices/system/cpu/cpu{cpu}")).is_err() {
             return caches;
         }
-        // The folder with the highest index describes the last level.
+        // The kernel describes the caches of the CPU in folders `index0`, `index1` and so on. The
+        // highest index is that of the last level. More than eight folders are not expected.
         let sharing = (0..8).rev().find_map(|index| {
             fs::read_to_string(format!("{folder}/index{index}/shared_cpu_list")).ok()
         });

@@ -1,11 +1,11 @@
 //! How a fibre or a thread waits until another fibre or thread wakes it. A waiting fibre parks, and
 //! its processor runs other fibres. A waiting thread sleeps in the kernel.
 //!
-//! [`Waiter`] is a handle that wakes a fibre or a thread, which then checks its condition again.
-//! [`WaitList`] is the FIFO queue of a semaphore, a condition variable or a channel. A waiter in
-//! this list continues only when its wait is *granted*: the granting thread removes the waiter from
-//! the list, sets the waiter's flag and wakes it. After any other wake-up, the waiter continues to
-//! wait.
+//! There are two ways to wait. With a [`Waiter`], any wake-up ends the wait, and the woken fibre or
+//! thread checks again whether what it waits for has happened. In a [`WaitList`], the FIFO queue of
+//! a semaphore, a condition variable or a channel, only a *grant* ends the wait. To grant a wait, a
+//! thread removes the waiter from the list, sets a flag of the waiter and wakes it. After any other
+//! wake-up, the waiter continues to wait.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -29,7 +29,8 @@ pub(crate) enum Waiter {
     Thread(Arc<ThreadWaiter>),
 }
 
-/// A thread that can wait in a [`WaitList`]. Threads that run fibres (processors) never wait there.
+/// A thread that can wait in a [`WaitList`]. It is not a processor: on a processor, only fibres
+/// wait.
 #[derive(Debug)]
 pub(crate) struct ThreadWaiter {
     thread: Thread,
@@ -50,7 +51,8 @@ impl Waiter {
         }
     }
 
-    /// Blocks the calling fibre or thread until it is woken. May return spuriously.
+    /// Blocks the calling fibre or thread until it is woken. Returns immediately if it was woken
+    /// since its last wait. May return spuriously.
     pub(crate) fn wait_here() {
         match is_fibre() {
             true => park(),
@@ -107,8 +109,8 @@ impl ListWaiter {
         waiting_record().map_or_else(|| Self::Thread(thread_waiter()), Self::Fibre)
     }
 
-    /// Returns the flag that is true once the wait has been granted. Only the waiter itself calls
-    /// this.
+    /// Returns the flag that is true once the wait has been granted. Called only by this waiter
+    /// itself.
     fn granted_flag(&self) -> &AtomicBool {
         match self {
             // SAFETY: the calling fibre is the owner of the record, and keeps it alive by running.
@@ -117,19 +119,19 @@ impl ListWaiter {
         }
     }
 
-    /// Blocks the caller, which is this waiter, until [`ListWaiter::grant`] is called. The waiter
-    /// must be in one list only.
+    /// Blocks the caller, which is this waiter, until its wait is granted ([`ListWaiter::grant`]).
+    /// The caller has entered one list, and no other.
     pub(crate) fn wait_for_grant(&self) {
         while !self.is_granted() {
             self.wait_here();
         }
     }
 
-    /// Blocks the caller until its wait is granted, or until the timeout has passed. Returns true
-    /// if the wait was granted.
+    /// As [`ListWaiter::wait_for_grant`], but waits no longer than `timeout`. Returns true if the
+    /// wait was granted.
     ///
-    /// After the timeout this calls `remove`, which must remove the waiter from its list, and
-    /// return false if the waiter is not in the list. In that case another thread has removed the
+    /// After the timeout, this calls `remove`, which must remove the waiter from its list, and
+    /// return false if the waiter is not in the list. In that case, another thread has removed the
     /// waiter in order to grant its wait. That grant cannot be refused, so this function waits for
     /// it and returns true.
     pub(crate) fn wait_for_grant_within(
@@ -144,9 +146,10 @@ impl ListWaiter {
         true
     }
 
-    /// Blocks the caller until its wait is granted, or until `deadline_ns` on the monotonic clock.
-    /// Returns true if the deadline passed without a grant.
+    /// Blocks the caller until its wait is granted, or until the time `deadline_ns` of the
+    /// monotonic clock. Returns true if the deadline passed without a grant.
     fn times_out(&self, deadline_ns: u64) -> bool {
+        // A fibre needs a timer that wakes it at the deadline. A thread sleeps with a timeout.
         let _timer = match self {
             Self::Fibre(_) => Some(Timer::start(&current(), deadline_ns)),
             Self::Thread(_) => None,
@@ -173,13 +176,14 @@ impl ListWaiter {
         }
     }
 
-    /// Whether the wait has been granted. Only the waiter itself calls this.
+    /// Whether the wait has been granted. Called only by this waiter itself.
     pub(crate) fn is_granted(&self) -> bool {
         // Acquire: pairs with `grant`.
         self.granted_flag().load(Ordering::Acquire)
     }
 
-    /// Grants the wait of this waiter, which the caller has removed from its list, and wakes it.
+    /// Grants the wait of this waiter, and wakes it. The caller has removed the waiter from its
+    /// list.
     pub(crate) fn grant(self) {
         match self {
             // SAFETY: the caller has just removed the fibre from a list, so the fibre is waiting,
@@ -217,8 +221,8 @@ impl WaitList {
         }
     }
 
-    /// Appends the current fibre or thread, and returns it. The caller then releases the lock that
-    /// guards the list, and waits.
+    /// Appends the current fibre or thread, and returns it as a waiter. The caller then releases
+    /// the lock that guards the list, and waits.
     pub(crate) fn push_current(&mut self) -> ListWaiter {
         self.push(ListWaiter::current())
     }
@@ -231,13 +235,13 @@ impl WaitList {
         waiter
     }
 
-    /// Removes the first waiter, whose wait the caller then grants.
+    /// Removes the first waiter and returns it. The caller must then grant its wait.
     pub(crate) fn pop(&mut self) -> Option<ListWaiter> {
         self.waiters.pop_front()
     }
 
-    /// Grants the waits of all waiters. The caller has moved this list out of the mutex that
-    /// guarded it, and has unlocked the mutex.
+    /// Grants the waits of all waiters. The caller has moved the list out of the mutex that guarded
+    /// it, and has unlocked this mutex, because to wake many waiters takes long.
     pub(crate) fn grant_all(self) {
         self.waiters.into_iter().for_each(ListWaiter::grant);
     }
