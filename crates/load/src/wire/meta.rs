@@ -1,4 +1,4 @@
-//! The meta protocol. Every request has an opaque token, and its replies have the same token.
+//! The meta protocol. Every request has an opaque token, which its replies repeat.
 
 use protocol::MetaKey;
 use protocol::client::{self, Malformed, MetaResult, Reply, ReplyKind, ReplyReader};
@@ -109,8 +109,8 @@ impl Wire for Meta {
     }
 }
 
-/// Returns what a reply says about a request with the operation `op`. None: the operation cannot
-/// have this reply. The reply `MN` is an error for every operation.
+/// Returns the meaning of a reply to a request with the operation `op`. None: the operation cannot
+/// have this reply. The reply to a no-op, `MN`, is an error for every operation.
 #[inline]
 fn interpret(result: MetaResult, op: Op) -> Option<Answer> {
     let answer = match result {

@@ -32,8 +32,8 @@ impl Wire for Text {
         let key = request.key;
         let exptime = request.ttl_s.cast_signed();
         match request.op {
-            // This does not call `encode_get`, so that `encode_get` has a single caller, the loop
-            // that sends gets. Therefore the compiler inlines `encode_get` into that loop.
+            // The code here does not call `encode_get`, whose only caller is the loop that sends
+            // gets. Therefore the compiler inlines `encode_get` into that loop.
             Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head => {
                 client::get(out, Some(key), false);
             }
@@ -124,7 +124,7 @@ fn arith(out: &mut Vec<u8>, key: &[u8], mode: ArithMode) {
     client::arith(out, &arith);
 }
 
-/// Returns what a reply to the operation `op` says. A reply that `op` cannot have is an error.
+/// Returns the meaning of a reply to the operation `op`. A reply that `op` cannot have is an error.
 #[inline]
 fn interpret(reply: Reply, op: Op) -> Answer {
     match reply {

@@ -1,5 +1,5 @@
-//! The protocol textile. It is that of the multithreaded-cache study akosik/TextileCache (2016),
-//! files `client.c`, `tcp.c` and `udp.c`. Requests and answers are text that ends with a NUL byte.
+//! The protocol textile, from the multithreaded-cache study akosik/TextileCache (2016), files
+//! `client.c`, `tcp.c` and `udp.c`. Requests and answers are text that ends with a NUL byte.
 //!
 //! | operation | over | request | answer |
 //! |---|---|---|---|
@@ -67,7 +67,7 @@ impl AnswerReader {
             let count = free.len().min(part.len());
             free[..count].copy_from_slice(&part[..count]);
         }
-        // The new tail is the last `kept` bytes of the old tail and the last `added` of `part`.
+        // The tail becomes its own last `kept` bytes, and the last `added` bytes of `part`.
         let kept = AFTER_VALUE.len().saturating_sub(part.len());
         let added = AFTER_VALUE.len() - kept;
         self.tail.copy_within(added.., 0);
@@ -112,14 +112,14 @@ impl AnswerReader {
 pub(crate) enum TextileReply {
     /// The answer to a get.
     Value {
-        /// The value is that of a miss.
+        /// Whether the value is [`NO_VALUE`].
         is_miss: bool,
     },
     /// The answer to a set.
     Stored,
     /// The answer to a delete.
     Deleted,
-    /// Any other text, such as that for a request that the server cannot parse.
+    /// Any other text, such as the answer to a request that the server cannot parse.
     Other,
 }
 

@@ -1,5 +1,6 @@
-//! Runs over UDP, with a connection for each request, and from scripts. In every case the counts of
-//! the summary must be consistent, and failed requests must be counted by their kind.
+//! Tests of runs over UDP, of runs with a connection for each request, and of runs from scripts. In
+//! every case the counts of the summary must be consistent, and failed requests must be counted by
+//! the kind of the failure.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -12,7 +13,8 @@ use super::server::{Fault, Server};
 use super::{config, run};
 
 /// Checks that every intended request is counted exactly once, and that the counts agree with those
-/// of the operations and with the latency distributions.
+/// of the operations and with the latency distributions. Unlike the function of this name in the
+/// parent module, it is also for runs with failed requests.
 pub(crate) fn assert_counts_are_consistent(summary: &Summary) {
     let failed = summary.failures.total();
     let all = summary.answered + failed + summary.censored;
@@ -86,6 +88,7 @@ fn request_whose_udp_answer_is_late_fails_and_the_answer_is_ignored() {
     let summary = run_over_udp(Network::DelaysEveryTenth);
     let share = summary.failures.timed_out as f64 / summary.intended as f64;
     assert!((share - 0.1).abs() < 0.05, "{share}");
+    // The time-out is 100 ms, and a histogram rounds up by at most 0.1 %.
     assert!(
         summary.service.max <= 100_100_000,
         "{}",
@@ -118,8 +121,8 @@ fn one_shot_carrier_opens_a_connection_for_each_request() {
     assert_eq!((summary.failures.total(), summary.errors), (0, 0));
     assert_eq!(summary.hits, summary.gets);
     let opened = summary.carrier.unwrap().opened;
-    // `opened` includes the connections of the warm-up, but `answered` does not include its
-    // requests.
+    // `opened` includes the connections of the warm-up, but `answered` does not include the
+    // requests of the warm-up.
     assert!(opened >= summary.answered, "{opened}");
     let requests = server.requests.load(Ordering::Relaxed);
     assert!(requests >= opened, "{requests}");
@@ -191,6 +194,7 @@ fn run_sends_the_lines_of_a_script_in_order_and_ends_after_the_last() {
             summary.duration_ns
         );
         let script = summary.script.clone().unwrap();
+        // Lines 3 and 8 are malformed. Line 4 is empty. Each other line is an operation.
         assert_eq!((script.operations, script.malformed), (2005, 2));
         assert!(script.ended && script.faults[0].starts_with("line 3: unknown operation"));
         assert!(script.faults[1].starts_with("line 8: no length"));

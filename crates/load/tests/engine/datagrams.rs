@@ -28,8 +28,11 @@ pub(crate) fn start(network: Network) -> String {
     address
 }
 
+/// Answers `version`, every get with the same value, and any other request with `STORED`. The
+/// network affects all answers except that to `version`.
 fn serve(socket: &UdpSocket, network: Network) {
     let mut buffer = [0; 65_536];
+    // The number of answers so far, without those to `version`.
     let mut count = 0;
     loop {
         let (len, peer) = socket.recv_from(&mut buffer).unwrap();
@@ -70,9 +73,9 @@ fn serve(socket: &UdpSocket, network: Network) {
     }
 }
 
-/// Sends the parts of the answer to a request, one in each datagram, the last part first. `high`
+/// Sends an answer whose parts are `parts`, one part in each datagram, the last part first. `high`
 /// and `low` are the two bytes of the request number. The header of memcached's UDP protocol has
-/// four 16-bit fields: request number, sequence number, number of datagrams, and zero.
+/// four 16-bit fields: request number, number of the datagram, number of datagrams, and zero.
 fn send(socket: &UdpSocket, peer: SocketAddr, [high, low]: [u8; 2], parts: &[&[u8]]) {
     let total = parts.len() as u8;
     for (number, part) in (0..total).zip(parts).rev() {

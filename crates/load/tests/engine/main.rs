@@ -1,4 +1,4 @@
-//! Runs the load generator against test servers with faults. Whatever the fault, the counts of the
+//! Tests of the load generator against servers with faults. With every fault, the counts of the
 //! summary must be consistent with each other.
 
 #![expect(
@@ -50,7 +50,8 @@ fn assert_counts_are_consistent(summary: &Summary) {
     if summary.response.is_some() {
         assert_eq!(summary.service.count, summary.answered);
     }
-    // The response time includes every intended request. In a closed loop, the service time does.
+    // The distribution of response times (closed loop: of service times) has every intended
+    // request.
     let latency = summary.response.as_ref().unwrap_or(&summary.service);
     assert_eq!(latency.count, summary.intended);
     let censored = latency.censored.as_ref().map_or(0, |it| it.count);
@@ -82,6 +83,7 @@ fn every_request_of_the_schedule_is_answered_and_counted() {
     let response = summary.response.unwrap();
     assert_eq!(response.count, planned);
     assert!(response.max >= summary.service.max);
+    // The warm-up and the interval are both shorter than a second.
     let warmups: Vec<bool> = seconds.iter().map(|second| second.warmup).collect();
     assert_eq!(warmups, [true, false]);
     assert_eq!(seconds[1].hit_rate, Some(1.0));
@@ -169,8 +171,8 @@ fn without_answers_all_requests_are_censored_and_depth_limits_how_many_are_sent(
     assert_eq!(summary.answered, 0);
     assert!(summary.intended > 400);
     assert_eq!(summary.censored, summary.intended);
-    // Each of the eight connections sends three requests. `sent` does not include those of them
-    // that were sent in the warm-up.
+    // Each of the eight connections sends three requests. `sent` includes only requests of the
+    // measured interval, not those of the warm-up.
     assert!(summary.sent <= 8 * 3);
     assert_eq!(server.requests.load(Ordering::Relaxed), 8 * 3);
     let response = summary.response.as_ref().unwrap();
@@ -186,7 +188,8 @@ fn service_time_of_a_closed_loop_includes_unanswered_requests_as_lower_bounds() 
     (config.rate, config.grace_ns, config.warmup_ns) = (Rate::Max, 100_000_000, 0);
     let summary = run(&config);
     assert_counts_are_consistent(&summary);
-    // Each of the eight connections receives 20 answers. Its next request is never answered.
+    // Each of the eight connections receives 20 answers. The next request of each connection is
+    // never answered.
     assert_eq!((summary.answered, summary.censored), (8 * 20, 8));
     let lower_bounds = &summary.service.censored.as_ref().unwrap().lower_bounds;
     assert!(lower_bounds.contains(&99.0) && !lower_bounds.contains(&50.0));
@@ -234,7 +237,7 @@ fn run_fails_with_the_reason_when_all_connections_are_lost() {
 fn run_fails_when_only_a_saturating_connection_is_left() {
     let server = Server::start(Fault::ClosesFirst(20));
     let mut config = config(&server);
-    // The measured connection is opened first.
+    // The measured connection is opened first, so the server closes this one.
     (config.connections, config.saturating_connections) = (1, 1);
     let message = load::run(&config, |_| ()).unwrap_err().to_string();
     assert!(
@@ -285,7 +288,7 @@ fn connection_refused_error_names_the_address_and_a_remedy() {
 }
 
 #[test]
-fn server_at_its_connection_limit_is_reported_as_such() {
+fn error_of_a_server_at_its_connection_limit_states_a_sufficient_limit() {
     let server = Server::start(Fault::Full);
     let error = load::run(&config(&server), |_| ()).unwrap_err();
     let is_expected = matches!(

@@ -1,4 +1,4 @@
-//! A minimal test server for memcached's text protocol over TCP. Its user chooses a fault.
+//! A minimal test server for memcached's text protocol over TCP. A test chooses the server's fault.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,8 @@ pub(crate) enum Fault {
     None,
     /// The server answers only `version`.
     Silent,
-    /// The server answers no more than this many requests of each connection, which stays open.
+    /// The server answers at most this many requests of each connection, and no further ones. The
+    /// connection stays open.
     SilentAfter(u64),
     /// The server closes the first connection after this many requests.
     ClosesFirst(u64),
@@ -82,7 +83,7 @@ struct Session {
 }
 
 impl Session {
-    /// Answers requests until the client closes the connection or the fault occurs.
+    /// Answers requests until the client closes the connection or the fault ends it.
     fn serve(&self, mut out: TcpStream) {
         out.set_nodelay(true).unwrap();
         if self.fault == Fault::Full {
@@ -150,6 +151,7 @@ impl Session {
                 if self.fault == Fault::RefusesSets {
                     return Some(b"SERVER_ERROR out of memory storing object\r\n".to_vec());
                 }
+                // The last bytes of about half of the keys are even.
                 let last_byte = key.as_bytes().last().copied().unwrap_or(0);
                 if self.fault != Fault::Forgetful || last_byte % 2 == 0 {
                     value.truncate(value.len() - 2);

@@ -1,5 +1,5 @@
-//! Runs with the protocol textile (that of the multithreaded-cache study akosik/TextileCache), and
-//! runs from scripts of lengths.
+//! Tests of runs with the protocol textile (from the multithreaded-cache study
+//! akosik/TextileCache), and of runs from scripts of lengths.
 
 use std::collections::HashSet;
 use std::fs;
@@ -83,6 +83,7 @@ fn get_whose_answer_is_lost_or_late_fails_at_the_time_out() {
         let share = summary.failures.timed_out as f64 / summary.intended as f64;
         assert!((share - expected).abs() < 0.05, "{share}");
         assert_eq!(summary.failures.total(), summary.failures.timed_out);
+        // The time-out is 100 ms, and a histogram rounds up by at most 0.1 %.
         assert!(
             summary.service.max <= 100_100_000,
             "{}",
@@ -123,8 +124,8 @@ fn get_after_a_set_on_the_same_connection_fails_at_the_time_out_of_gets() {
         summary.failures.timed_out
     );
     assert!(summary.answered > 10, "{}", summary.answered);
-    // The mean service time of a closed loop includes the failed requests. The lower bound of each
-    // is at least its time-out.
+    // The mean service time of a closed loop includes the failed requests with lower bounds. The
+    // bound of each failed request is at least its time-out, 10 ms.
     let share = summary.failures.timed_out as f64 / summary.sent as f64;
     assert!(
         summary.service.mean >= share * 9.9e6,
@@ -193,10 +194,12 @@ fn closed_loop_sends_each_operation_of_a_script_once_and_in_order() {
     );
     let script = format!("{}\n", "3 4 6 ".repeat(10));
     let gets = run_lengths(&mut config, Lengths::Get, "gets", &script);
+    // Every fifth get is not answered. Of three gets in succession, the last has a key that is not
+    // stored.
     assert_eq!((gets.intended, gets.answered), (30, 24));
     assert_eq!((gets.failures.timed_out, gets.hits), (6, 16));
     // The run ends with the script. The 6 gets without an answer take 100 ms each, which is most of
-    // its time.
+    // the duration of the run.
     assert!(
         (600 * MS..10_000 * MS).contains(&gets.duration_ns),
         "{}",
@@ -228,7 +231,7 @@ fn closed_loop_sends_each_operation_of_a_script_once_and_in_order() {
 }
 
 #[test]
-fn scripts_of_lengths_work_with_other_protocols() {
+fn script_of_lengths_works_with_protocol_text() {
     let server = Server::start(server::Fault::None);
     let mut config = super::config(&server);
     run_lengths(&mut config, Lengths::Set, "text-sets", "3 4\n10 20\n");
