@@ -13,18 +13,18 @@ use crate::transport::{SocketTransport, Transport as _};
 /// Passes each new connection to the inbox of the next worker.
 pub(crate) struct RoundRobin {
     inboxes: Vec<Arc<Inbox>>,
-    /// For each inbox, whether its worker has to be woken at the next flush. This is the case if
-    /// the inbox was selected for a connection since the last flush, even if it was full and the
-    /// connection was rejected.
+    /// For each inbox, whether `flush` has to wake the worker of the inbox. This is the case if
+    /// the inbox was selected for a connection since the last `flush`, even if the inbox was full
+    /// and the connection was rejected.
     inbox_is_ready: Vec<bool>,
-    /// Index of the inbox of the last connection.
+    /// Index of the inbox that was selected for the last connection.
     last: usize,
     setup: Arc<Shared>,
 }
 
 impl RoundRobin {
-    /// `setup` contains the parameters and the connection counters of the runtime, and `running`
-    /// contains the inboxes of its workers.
+    /// Creates the dispatcher. `setup` contains the parameters and the connection counters of the
+    /// runtime, and `running` contains the inboxes of the runtime's workers.
     pub(crate) fn new(setup: &Arc<Shared>, running: &Running) -> Self {
         Self {
             inboxes: running.inboxes.clone(),

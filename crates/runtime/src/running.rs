@@ -17,30 +17,31 @@ use crate::worker_context::WorkerHandles;
 /// of [`Running::stop`].
 #[derive(Debug)]
 pub struct Running {
-    /// Set to stop the acceptor.
+    /// Whether the acceptor has to stop.
     pub(crate) stops_acceptor: Arc<AtomicBool>,
-    /// Set to stop the workers, after the acceptor has ended.
+    /// Whether the workers have to stop. Set after the acceptor has ended.
     pub(crate) stops_workers: Arc<AtomicBool>,
     /// Wakes the acceptor.
     pub(crate) accept_waker: Arc<poll::Waker>,
-    /// One inbox per worker. In the runtimes with a task per connection, one inbox for the
-    /// supervisor thread of the tasks.
+    /// One inbox per worker. In the runtimes with a task (thread or fibre) per connection, only one
+    /// inbox, for the supervisor, which is the thread that joins the tasks.
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
     counts: Arc<ConnectionCounts>,
 }
 
-/// The error that a worker has panicked since the start. A panic closes one connection, restarts
-/// the worker, or ends its thread. A worker that was restarted after an error of its wait for
-/// events counts as well. All threads have been stopped and joined nevertheless.
+/// The error that at least one worker has panicked since the start. A panic closes one connection,
+/// restarts the worker, or ends the worker's thread. The error is also returned if a worker was
+/// restarted because its wait for events failed. All threads have been stopped and joined
+/// nevertheless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a worker panicked")]
 pub struct Panicked;
 
 impl Running {
-    /// Creates the state that the threads share, before they are started, with `inbox_count`
-    /// inboxes.
+    /// Creates the state that the threads share, with `inbox_count` inboxes. Called before the
+    /// threads are started.
     pub(crate) fn new(inbox_count: usize, counts: &Arc<ConnectionCounts>) -> io::Result<Self> {
         let inboxes = (0..inbox_count).map(|_| Inbox::new().map(Arc::new));
         Ok(Self {
@@ -54,7 +55,8 @@ impl Running {
         })
     }
 
-    /// Returns the handles by which the worker with inbox `number` is woken and told to stop.
+    /// Returns the handles with which other threads wake the worker with inbox `number`, and tell
+    /// it to stop.
     pub(crate) fn handles(&self, number: usize) -> WorkerHandles {
         let waker = |inbox: &Arc<Inbox>| Waker::from(Arc::clone(inbox));
         WorkerHandles {

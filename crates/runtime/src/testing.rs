@@ -7,7 +7,7 @@ use service::{Next, NoPin, Output, Pin, Progress, Session, Tickets, Worker};
 use crate::connection::ConnectionIo;
 use crate::transport::Sent;
 
-/// A transport that claims to have sent all output, and never holds any bytes.
+/// A transport that discards all output, reports it as sent, and never holds any bytes.
 pub(crate) struct NoIo;
 
 impl ConnectionIo for NoIo {

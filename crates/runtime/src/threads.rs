@@ -2,19 +2,21 @@
 //! peer sends.
 //!
 //! ```text
-//! acceptor ──▶ a thread: receive → borrow a context → prepare, answer → return it → send → …
+//! acceptor ──▶ a thread: receive → borrow a context → prepare, answer → return context → send → …
 //! ```
 //!
 //! A *worker context* is the service's state, counters, and a list of requests. A thread borrows a
-//! context from a pool for each turn, in which it answers a bounded number of requests.
-//! Borrowing and returning each take a short lock that all connections share. A returned context
-//! goes offline, so that it does not delay the reclamation of memory. This costs a memory fence.
+//! context from a pool for each turn, in which it answers a bounded number of requests. Borrowing
+//! and returning each take a short lock that all connections share. A returned context goes offline
+//! (holds no references to shared memory), so that it does not delay the reclamation of memory.
+//! Going online again costs a memory fence.
 //!
-//! A thread that finds no free context sleeps until a context is returned. Before the sleeping
-//! thread has woken up, another thread may borrow the returned context. This is not fair, but no
-//! context stays unused while a thread wakes up.
+//! A thread that finds no free context sleeps until a context is returned. While the sleeping
+//! thread wakes up, another thread may borrow the returned context. This is not fair, but no
+//! context stays unused during a wake-up.
 //!
-//! An idle connection occupies this memory (measured by the floor benchmark):
+//! An idle connection occupies this memory (measured by the benchmark in
+//! `docs/contributing/floor.md`):
 //!
 //! - four pages of stack (the rest of [`TASK_STACK_LEN`](crate::limits::TASK_STACK_LEN) is reserved
 //!   address space);
@@ -26,8 +28,8 @@
 //! Each thread needs four memory mappings, and the kernel limits the number of mappings per process
 //! (`vm.max_map_count`). If the limit were reached while a thread is started, the process would
 //! abort. So the number of threads has a bound that is computed from this limit, about fifteen
-//! thousand by default. A connection above the bound is rejected, as is a connection whose thread
-//! cannot be started. Then the acceptor pauses.
+//! thousand by default. A connection above the bound is rejected, and so is a connection whose
+//! thread cannot be started. In both cases the acceptor then pauses.
 
 mod accept;
 mod context_pool;
@@ -52,8 +54,8 @@ pub(crate) struct Threads<S: Worker> {
     contexts: ContextPool<S>,
 }
 
-/// Starts the supervisor. The acceptor passes connections to the returned value, which starts a
-/// thread for each.
+/// Starts the supervisor (the thread that joins the connections' threads). The acceptor passes
+/// connections to the returned value, which starts a thread for each connection.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached.

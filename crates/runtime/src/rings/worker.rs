@@ -58,7 +58,8 @@ pub(super) struct Worker<S: service::Worker> {
     unchecked_sends: Vec<Slot>,
     /// The number of waits since `unchecked_sends` was last emptied.
     waits_since_check: u32,
-    /// The memory of two lists that [`serve`](Self::serve) fills. Both are empty between its calls.
+    /// The memory of two lists that [`serve`](Self::serve) fills. Both lists are empty between two
+    /// calls of `serve`.
     members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
 }
@@ -100,9 +101,10 @@ impl<S: service::Worker> EventLoop for Worker<S> {
         self.context.set_up_thread();
         self.watch_inbox();
         loop {
+            // While the worker sleeps, it must not hold references to shared memory.
             self.context.service.offline();
-            // `wait` with a timeout of 0 submits the replies now. Otherwise they would be submitted
-            // only after the pause.
+            // The pause is the configured minimum time between two bursts. A `wait` with a timeout
+            // of 0 submits the replies before the pause.
             if self.context.must_pause() && self.ring.wait(Some(0)).is_ok() {
                 self.context.pause();
             }
@@ -167,8 +169,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
         } = self;
         context.reset();
         // Dropping the ring cancels its operations and waits until they end. The sockets may be
-        // closed only after that. The memory of an operation that does not end in time is leaked
-        // (`sys::ring`), also if dropping the ring panics.
+        // closed only after that. If an operation does not end in time, or dropping the ring
+        // panics, the memory of the operation is leaked (`sys::ring`).
         let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
         context.close_all(table);
         context
@@ -176,8 +178,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
 }
 
 impl<S: service::Worker> Worker<S> {
-    /// Handles an event of a connection. If the connection has input, or can continue, it is added
-    /// to `burst`.
+    /// Handles an event of a connection. Adds the connection to `burst` if it has input, or can
+    /// continue without input.
     fn on_event(&mut self, event: Event, burst: &mut Vec<Slot>, now_s: u32) {
         match event {
             Event::Received {
@@ -195,6 +197,7 @@ impl<S: service::Worker> Worker<S> {
                 if let Some(connection) = self.table.get_mut(slot) {
                     connection.io.is_sending = false;
                     connection.active_s = now_s;
+                    // The send was blocked, so its buffer was counted.
                     if mem::take(&mut connection.blocked_send_capacity) > 0 {
                         self.count_buffered(slot);
                     }
@@ -211,8 +214,9 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Handles received bytes. They stay in the ring's receive buffer if the current burst can
-    /// answer them, and are copied to the connection's held input otherwise.
+    /// Handles received bytes. If the current burst can answer them, they stay in the ring's
+    /// receive buffer. Otherwise they are copied to the connection's held input. `stays_active`
+    /// says whether the receive operation continues.
     fn on_received(
         &mut self,
         slot: Slot,
@@ -235,8 +239,8 @@ impl<S: service::Worker> Worker<S> {
         let len = bytes.len() as u64;
         self.context.counts.add(Traffic::BytesRead, len);
         // One receive buffer may contain input of several connections. The kernel can reuse the
-        // buffer only after all of this input has been given back. So input that this burst cannot
-        // answer is copied to `held`, and its part of the buffer is given back now.
+        // buffer only after the parts of all these connections have been given back. So input that
+        // this burst cannot answer is copied to `held`, and its part is given back now.
         let is_blocked = connection.io.is_sending || connection.unsent.is_some();
         let is_first = connection.io.arrived.is_none() && connection.held.is_empty();
         let is_plain = connection.io.transport.is_plain();
@@ -290,8 +294,8 @@ impl<S: service::Worker> Worker<S> {
             ReceiveEnd::Closed => {
                 connection.io.reached_eof = true;
                 // If the peer has only shut down its sending side, it still gets the replies to
-                // earlier requests. If it has hung up, the connection is closed, which cancels its
-                // tickets.
+                // earlier requests. If the peer has hung up, the connection is closed, which
+                // cancels the tickets for whose results the connection waits.
                 let has_hung_up = connection.tickets.count() > 0
                     && connection.io.transport.stream().hangs_up_within(0);
                 if has_hung_up {
@@ -301,9 +305,9 @@ impl<S: service::Worker> Worker<S> {
                 }
             }
             ReceiveEnd::NoBuffer => self.without_buffer.push(slot),
-            // The worker cancelled the multishot receive (`limit_receiving`). A turn of the
-            // connection starts the next receive. A connection that waits for a ticket gets no turn
-            // now, so its receive is started here.
+            // The worker cancelled the multishot receive (`limit_receiving`). Usually the next turn
+            // of the connection starts the next receive. But a connection that waits for the result
+            // of a ticket gets no turn now, so its receive is started here.
             ReceiveEnd::Stopped if connection.waits_for_ticket => {
                 self.receive(slot);
                 self.watch_hang_up(slot);
@@ -313,8 +317,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Adds a connection to `burst`, unless it is queued already, its replies are still being sent,
-    /// or it waits for the result of a ticket.
+    /// Adds a connection to `burst`, unless the connection is queued already, its replies are still
+    /// being sent, or it waits for the result of a ticket.
     fn join_burst(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
         if let Some(connection) = self.table.get_mut(slot)
             && !connection.is_queued
@@ -327,8 +331,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Continues a connection after its replies were sent. Closes it if sending failed (`is_sent`
-    /// is false) or if it was to be closed after these replies.
+    /// Continues a connection after its replies were sent. Closes the connection if sending failed
+    /// (`is_sent` is false), or if these replies were its last.
     fn on_replies_sent(&mut self, slot: Slot, is_sent: bool, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -368,9 +372,9 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Starts an operation by which the kernel posts an event when the peer hangs up, if the
-    /// connection has open tickets and no receive is in progress. (A receive in progress would
-    /// report the hang-up.)
+    /// If the connection has open tickets and no receive is in progress, starts an operation that
+    /// makes the kernel post an event when the peer hangs up. (A receive in progress would report
+    /// the hang-up.)
     pub(super) fn watch_hang_up(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && connection.tickets.count() > 0
@@ -385,8 +389,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Sends output that the socket had no space for, now that it is writable. The connection
-    /// continues once all of it is sent.
+    /// Sends output for which the socket had no space earlier. Called when the socket is writable.
+    /// The connection continues when all of this output is sent.
     fn send_unsent(&mut self, slot: Slot, burst: &mut Vec<Slot>, now_s: u32) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -408,9 +412,8 @@ impl<S: service::Worker> Worker<S> {
     /// empties `unchecked_sends`.
     ///
     /// A send in `unchecked_sends` is blocked if it is still in progress after the completions of
-    /// all sends that were not blocked have been handled. They have been if no event is left
-    /// (`has_more` is false), or after [`SEND_CHECK_WAITS_MAX`] waits. Before that, this function
-    /// does nothing.
+    /// all other sends have been handled. This is the case if no event is left (`has_more` is
+    /// false), or after [`SEND_CHECK_WAITS_MAX`] waits. Before that, this function does nothing.
     fn count_blocked_sends(&mut self, has_more: bool) {
         self.waits_since_check += 1;
         if has_more && self.waits_since_check < SEND_CHECK_WAITS_MAX {
@@ -419,8 +422,8 @@ impl<S: service::Worker> Worker<S> {
         self.waits_since_check = 0;
         while let Some(slot) = self.unchecked_sends.pop() {
             if let Some(connection) = self.table.get_mut(slot) {
-                // The slot may have a new connection by now. The flag of this connection is set
-                // only if one of the entries is its own.
+                // The slot may have been given to a new connection. The flag of the new connection
+                // is set only if the connection itself has added an entry for the slot.
                 let is_unchecked = mem::take(&mut connection.io.is_send_unchecked);
                 if is_unchecked && connection.io.is_sending {
                     connection.blocked_send_capacity = connection.io.send_capacity;
@@ -430,8 +433,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Updates the count of the bytes that a connection keeps between bursts. If the worker's share
-    /// is exceeded, connections are closed (`crate::buffered` says which).
+    /// Updates the count of the bytes that a connection keeps between bursts. If the kept bytes
+    /// exceed the worker's share of their bound, closes connections (`crate::buffered` says which).
     pub(super) fn count_buffered(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && !connection.io.is_closed
@@ -441,16 +444,16 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Closes connections, because the worker's share is exceeded.
+    /// Closes connections, because the kept bytes exceed the worker's share of their bound.
     pub(super) fn close_excess(&mut self) {
         for slot in self.context.excess_connections(&self.table) {
             self.close(slot);
         }
     }
 
-    /// Cancels the multishot receive of a connection that may receive at most one buffer at a time
-    /// ([`is_heavy`]). Each of its next receives is an operation of its own. Bytes that arrive
-    /// between two receives wait in the socket.
+    /// If a connection may receive at most one buffer at a time ([`is_heavy`]), cancels its
+    /// multishot receive. The connection's next receives are then separate operations. Bytes that
+    /// arrive between two receives wait in the socket.
     pub(super) fn limit_receiving(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
@@ -502,6 +505,7 @@ impl<S: service::Worker> Worker<S> {
         connection.held = HeldInput::default();
         connection.unsent = None;
         connection.delayed_replies = Vec::new();
+        // The old session is dropped. The new one is never used.
         connection.session = self.context.service.open();
         connection.tickets = OpenTickets::default();
         if let Some(arrived) = connection.io.arrived.take() {
@@ -510,7 +514,8 @@ impl<S: service::Worker> Worker<S> {
         self.free_slot_if_unused(slot);
     }
 
-    /// Frees the slot of a closed connection if no operation of it is in progress in the kernel.
+    /// Frees the slot of a closed connection if no operation of this connection is in progress in
+    /// the kernel.
     fn free_slot_if_unused(&mut self, slot: Slot) {
         let connection = self.table.get(slot);
         if connection.is_some_and(|connection| !connection.io.has_kernel_operations()) {
@@ -519,7 +524,7 @@ impl<S: service::Worker> Worker<S> {
     }
 }
 
-/// Starts an operation by which the kernel posts an event when the socket has space for the
+/// Starts an operation that makes the kernel post an event when the socket has space for the
 /// connection's unsent output.
 fn watch_writable<S: service::Worker>(
     ring: &mut Ring,

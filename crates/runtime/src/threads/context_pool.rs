@@ -9,7 +9,7 @@ use service::Worker;
 use crate::connection_tasks::ContextChoice;
 use crate::worker_context::WorkerContext;
 
-/// The worker contexts, and the list of those that are free.
+/// The worker contexts, and the list of the free contexts.
 pub(super) struct ContextPool<S: Worker> {
     /// All contexts. The lock of a context is never contended, because a context is locked only
     /// while it is not in the list of free contexts.
@@ -21,7 +21,7 @@ pub(super) struct ContextPool<S: Worker> {
 
 /// The list of free contexts.
 struct Free {
-    /// Indices of the free contexts, the most recently used last.
+    /// Indices of the free contexts. The most recently used context is the last.
     numbers: VecDeque<usize>,
     /// The number of threads that wait for a context.
     waiting_threads: usize,
@@ -111,7 +111,7 @@ impl<S: Worker> ContextPool<S> {
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
-        // No code panics while the list is inconsistent.
+        // The lock may be poisoned, but the list is consistent: no code that changes it panics.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

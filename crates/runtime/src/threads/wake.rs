@@ -72,6 +72,7 @@ impl PeerSocket for BlockingSocket {
         send_rest(&self.peer.stream, rest, BLOCKING_FILE_SEND_MAX)
     }
 
+    // An exchange is a send and a receive in one operation, which only `fibres` can do.
     fn prefers_exchange(&self) -> bool {
         false
     }

@@ -42,5 +42,6 @@ impl<S: Worker> TaskRuntime for Threads<S> {
         self.contexts.count()
     }
 
+    // Each thread ends when its connection is closed.
     fn stop(&self) {}
 }

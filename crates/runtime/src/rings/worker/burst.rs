@@ -17,15 +17,16 @@ use crate::worker_context::WorkerContext;
 pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
-    /// The receive has returned the end of the stream: the peer has shut down its sending side.
+    /// Whether a receive has returned the end of the stream, because the peer has shut down its
+    /// sending side.
     reached_eof: bool,
 }
 
 /// Where the input of a connection is while it is served.
 enum Input {
-    /// In a receive buffer of the ring. There is no earlier input of the connection.
+    /// In a receive buffer of the ring. The connection has no earlier input.
     Buffer(ReceivedBytes),
-    /// In the connection's own memory: earlier input first, then newly received bytes.
+    /// In the connection's own memory, where newly received bytes follow earlier input.
     HeldInput(HeldInput),
 }
 
@@ -75,8 +76,8 @@ impl<S: service::Worker> Worker<S> {
         self.outcomes = outcomes;
     }
 
-    /// Takes the input of a connection that is to be served. `None` if the connection has been
-    /// closed, if it is no longer queued, or if its replies are still being sent.
+    /// Takes the input of a connection, so that it can be served. Returns `None` if the connection
+    /// has been closed, if it is no longer queued, or if its replies are still being sent.
     fn member(&mut self, slot: Slot) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
         if !std::mem::take(&mut connection.is_queued) {
@@ -104,7 +105,7 @@ impl<S: service::Worker> Worker<S> {
         })
     }
 
-    /// Stores in the connection the input that its session has not consumed, and gives the receive
+    /// Keeps the input that the session has not consumed in the connection, and gives the receive
     /// buffer back to the kernel. `consumed` is the number of consumed bytes.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
@@ -142,11 +143,13 @@ impl<S: service::Worker> Worker<S> {
         let must_close = connection.record_next(next, reached_eof);
         if connection.io.waits_for_memory && next != Next::Memory {
             connection.io.waits_for_memory = false;
-            // The time of the wait for memory does not count as silence of the peer.
+            // While the connection waited for memory, the peer could not be active. So this time
+            // does not count as silence of the peer.
             connection.active_s = self.context.last_wake_s();
         }
         match (is_blocked, next) {
-            // The connection continues when the event for the end of the send is handled.
+            // The output is not sent yet. The end of the send is an event, which makes the
+            // connection continue.
             (true, next) => {
                 let yields = u64::from(next == Next::Yield);
                 self.context.counts.add(Traffic::Yields, yields);
@@ -177,9 +180,9 @@ impl<S: service::Worker> Worker<S> {
 
 /// Sends the output of `context` to a connection. Returns false if the connection is lost.
 ///
-/// Plain bytes are sent by the ring, so that one system call submits the sends of a complete burst.
-/// The ring owns the bytes until they are sent. Three kinds of output are sent by a system call of
-/// their own:
+/// The ring sends plain bytes, so that one system call submits the sends of a complete burst. It
+/// owns the bytes until they are sent. Three kinds of output need a separate system call for each
+/// connection:
 ///
 /// - output with pinned values, because the ring cannot own them;
 /// - output that a transform has to change;

@@ -3,8 +3,8 @@
 //! A connection may have up to four operations in progress in the kernel: a receive, a send, a wait
 //! for a writable socket, and a wait for a hang-up. The kernel posts an event when an operation
 //! ends. Each of these events names a slot of the worker's table. So the slot of a closed
-//! connection is kept until its last operation has ended: otherwise an event of the old connection
-//! would be handled as one of the next connection in that slot.
+//! connection is kept until the connection's last operation has ended. Otherwise the next
+//! connection in that slot would get an event of the closed connection.
 
 use std::io;
 
@@ -17,34 +17,35 @@ use crate::transport::{Sent, SocketTransport, Transport as _};
 /// The socket of a connection, and the state of its operations in the worker's ring.
 pub(in crate::rings) struct RingIo {
     pub(in crate::rings) transport: SocketTransport,
-    /// A receive is in progress in the kernel.
+    /// Whether a receive is in progress in the kernel.
     pub(super) is_receiving: bool,
-    /// The receive in progress is multishot: it posts an event for each buffer of input, until it
-    /// is cancelled or fails.
+    /// Whether the receive in progress is multishot: it posts an event for each buffer of input,
+    /// until it is cancelled or fails.
     pub(super) is_multishot: bool,
-    /// The worker has started to cancel the receive in progress.
+    /// Whether the worker has started to cancel the receive in progress.
     pub(super) is_cancelling: bool,
     /// Bytes received for the current burst, in one of the ring's receive buffers. After the
     /// connection has been answered, the bytes that no request has consumed are copied to
     /// `Connection::held`.
     pub(super) arrived: Option<ReceivedBytes>,
-    /// The receive has returned the end of the stream: the peer has shut down its sending side.
+    /// Whether a receive has returned the end of the stream, because the peer has shut down its
+    /// sending side.
     pub(super) reached_eof: bool,
-    /// A send is in progress in the kernel.
+    /// Whether a send is in progress in the kernel.
     pub(super) is_sending: bool,
     /// Capacity in bytes of the output buffer that is being sent.
     pub(super) send_capacity: usize,
-    /// A large send was started, and the worker has not checked yet whether it is blocked. The
-    /// connection is in [`Worker::unchecked_sends`](super::Worker).
+    /// Whether a large send was started and the worker has not checked yet whether this send is
+    /// blocked. The connection is then in [`Worker::unchecked_sends`](super::Worker).
     pub(super) is_send_unchecked: bool,
-    /// The kernel will post an event when the socket is writable.
+    /// Whether the kernel will post an event when the socket is writable.
     pub(super) is_writable_watched: bool,
-    /// The kernel will post an event when the peer hangs up.
+    /// Whether the kernel will post an event when the peer hangs up.
     pub(super) is_hang_up_watched: bool,
-    /// The connection waits for memory held by other connections.
+    /// Whether the connection waits for store memory that other connections hold.
     pub(super) waits_for_memory: bool,
-    /// The connection has been closed and its socket shut down, but some of its operations are
-    /// still in progress in the kernel. Its slot is freed when the last operation has ended.
+    /// Whether the connection has been closed and its socket shut down, but some of its operations
+    /// are still in progress in the kernel. The slot is freed when the last operation has ended.
     pub(super) is_closed: bool,
 }
 
@@ -72,9 +73,9 @@ impl RingIo {
         self.is_receiving || self.is_sending || self.is_writable_watched || self.is_hang_up_watched
     }
 
-    /// Returns whether the transport is idle, so that a stopping worker may close the connection:
-    /// no received bytes are unanswered in a receive buffer, no send is in progress, and the
-    /// connection is not closed already.
+    /// Returns whether the transport is idle, so that a stopping worker may close the connection.
+    /// An idle transport has no unanswered bytes in a receive buffer and no send in progress, and
+    /// is not closed already.
     pub(in crate::rings) fn is_idle(&self) -> bool {
         self.arrived.is_none() && !self.is_sending && !self.is_closed
     }
