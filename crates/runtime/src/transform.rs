@@ -10,13 +10,14 @@ use crate::limits::{BUFFERED_UNCOUNTED, TRANSFORM_CHUNK};
 /// A transform of the bytes of one connection, in both directions. It has no access to the socket.
 /// *Wire* bytes are the bytes on the network; *plain* bytes are the session's input and output.
 pub trait Transform: Send {
-    /// Takes received wire bytes and appends the plain bytes that they contain to `plain`. Appends
-    /// wire bytes that have to be sent in return, such as those of a handshake, to `reply`. Keeps
-    /// the bytes of an incomplete record until the rest arrives; the length of a record is bounded.
+    /// Takes received wire bytes and appends the plain bytes that they contain to `plain`. If wire
+    /// bytes have to be sent in return (in a handshake, for example), appends these to `reply`.
+    /// Keeps the bytes of an incomplete record until the rest of the record arrives. The length of
+    /// a record is bounded.
     ///
     /// # Errors
-    /// The peer violates the protocol. As many bytes of `reply`, such as an alert, as the socket
-    /// has space for are sent. Then the connection is closed.
+    /// The peer violates the protocol. The caller sends as many bytes of `reply` (an alert, for
+    /// example) as the socket has space for, and then closes the connection.
     fn receive(
         &mut self,
         wire: &[u8],
@@ -24,14 +25,15 @@ pub trait Transform: Send {
         reply: &mut Vec<u8>,
     ) -> Result<(), TransformError>;
 
-    /// Transforms plain bytes to wire bytes and appends these to `wire`.
+    /// Transforms the bytes of `plain` to wire bytes, and appends the wire bytes to `wire`.
     fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>);
 
-    /// Returns the bytes of memory that the transform occupies, an incomplete record included.
+    /// Returns the number of bytes of memory that the transform occupies, including an incomplete
+    /// record.
     fn buffered(&self) -> usize;
 }
 
-/// The error of a transform whose peer violates its protocol, such as TLS.
+/// The error of a transform whose peer violates the protocol of the transform, such as TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid bytes from the peer: {0}")]
 pub struct TransformError(pub &'static str);
@@ -72,7 +74,8 @@ impl Transformer {
     /// Transforms received `wire` bytes and appends the resulting plain bytes to `plain`. A panic
     /// of the transform is returned as an error.
     pub(crate) fn receive(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
-        // An error closes only this connection. A panic would close other connections too.
+        // An error closes only this connection. An uncaught panic could end the worker's loop,
+        // which would close all connections of the worker.
         let received = catch_unwind(AssertUnwindSafe(|| {
             self.transform.receive(wire, plain, &mut self.wire)
         }));
@@ -93,15 +96,15 @@ impl Transformer {
             self.wire.clear();
             self.sent = 0;
             if self.wire.capacity() > BUFFERED_UNCOUNTED {
-                // Free a large buffer. Otherwise it would count towards the bound of buffered bytes
+                // Free a large buffer. Otherwise it would count towards the bound on kept bytes
                 // while the connection is idle.
                 self.wire = Vec::new();
             }
         }
     }
 
-    /// Transforms output from byte `sent` on, at most [`TRANSFORM_CHUNK`] bytes, to wire bytes.
-    /// Returns the number of transformed bytes.
+    /// Transforms at most [`TRANSFORM_CHUNK`] bytes of the output, from byte `sent` on, to wire
+    /// bytes. Returns the number of transformed bytes.
     pub(crate) fn load<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<usize> {
         let mut rest = TRANSFORM_CHUNK;
         let loaded = catch_unwind(AssertUnwindSafe(|| {
@@ -118,7 +121,7 @@ impl Transformer {
         Ok(TRANSFORM_CHUNK - rest)
     }
 
-    /// Returns the bytes of memory that the wire bytes and the transform occupy.
+    /// Returns the number of bytes of memory that the unsent wire bytes and the transform occupy.
     pub(crate) fn buffered(&self) -> usize {
         self.wire.capacity() + self.transform.buffered()
     }

@@ -15,8 +15,8 @@ use crate::transform::{Transform, Transformer};
 
 /// A byte stream to the peer of a connection, with an optional transform of the bytes.
 pub(crate) trait Transport {
-    /// Receives available bytes, before any transform. Returns their number; 0 means that the peer
-    /// has shut down its sending side.
+    /// Receives available wire bytes. Returns their number; 0 means that the peer has shut down its
+    /// sending side.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Returns the address of the peer, if it has one.
@@ -29,8 +29,8 @@ pub(crate) trait Transport {
         None
     }
 
-    /// Returns whether there is no transform, so that received bytes are the session's input and
-    /// its output is sent unchanged.
+    /// Returns whether there is no transform. Then received bytes are the session's input, and the
+    /// session's output is sent unchanged.
     fn is_plain(&self) -> bool;
 
     /// Returns whether the transport can send a part of a file directly. If not, sessions copy the
@@ -39,17 +39,18 @@ pub(crate) trait Transport {
         false
     }
 
-    /// Transforms received `wire` bytes and appends the result, the session's input, to `plain`.
+    /// Transforms the received bytes `wire` and appends the result, which is the session's input,
+    /// to `plain`.
     fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Sends the output from byte `sent` on, until the transport has no space or the limit of a
-    /// turn is reached ([`SEND_PER_TURN`]).
+    /// Sends the output from byte `sent` on, until all is sent, the transport has no space, or
+    /// [`SEND_PER_TURN`] bytes are sent.
     fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
 
     /// Returns whether the transform has wire bytes to send.
     fn has_unsent(&self) -> bool;
 
-    /// Returns the bytes of memory that the transform occupies.
+    /// Returns the number of bytes of memory that the transform and its unsent wire bytes occupy.
     fn buffered(&self) -> usize;
 }
 
@@ -79,17 +80,17 @@ impl fmt::Debug for SocketTransport {
 /// The result of sending output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// The number of bytes, from the start of the output, that have been sent or given to the
-    /// transform.
+    /// The number of bytes, counted from the start of the output, that have been sent or given to
+    /// the transform.
     pub(crate) position: usize,
-    /// The number of bytes that this call passed to the network, after any transform.
+    /// The number of wire bytes that this call passed to the network.
     pub(crate) network_len: usize,
-    /// All output and all wire bytes have been sent, except the bytes that `returned_len` counts.
-    /// If not, the transport has no space or the limit of the turn is reached, and another call has
-    /// to send the rest.
+    /// Whether all output and all wire bytes have been sent, except the bytes that `returned_len`
+    /// counts. If not, the transport has no space or the limit of the turn is reached, and another
+    /// call has to send the rest.
     pub(crate) is_complete: bool,
     /// The number of bytes at the end of the output that belong to a file and cannot be sent
-    /// without waiting for a disk. The session has to take them back.
+    /// without waiting for a disk. The session has to take these bytes back.
     pub(crate) returned_len: usize,
 }
 
@@ -110,7 +111,7 @@ impl SocketTransport {
         (self.stream, self.transformer)
     }
 
-    /// Shuts down both directions of the socket. Operations that wait for the socket then end.
+    /// Shuts down both directions of the socket. This ends the operations that wait for the socket.
     pub(crate) fn shut(&self) {
         self.stream.shut();
     }
@@ -264,8 +265,8 @@ fn send_transformed<P: Pin>(
     }
 }
 
-/// Sends output from byte `sent` on by one system call. Returns the number of bytes sent; `None` if
-/// the next bytes belong to a file and are not in memory.
+/// Sends output from byte `sent` on with one system call. Returns the number of bytes sent, or
+/// `None` if the next bytes belong to a file and are not in memory.
 #[inline]
 fn send_once<P: Pin>(
     stream: &Stream,
@@ -286,8 +287,8 @@ fn send_once<P: Pin>(
     with_slices(output, sent, usize::MAX, send).map(Some)
 }
 
-/// Sends at most `max_len` bytes of a part of a file. Returns the number of bytes sent; `None` if
-/// these bytes are not all in memory.
+/// Sends at most `max_len` bytes of a part of a file. Returns the number of bytes sent, or `None`
+/// if some of the bytes to send are not in memory.
 pub(crate) fn send_rest(
     stream: impl AsFd,
     rest: &FileRest<'_>,
@@ -296,8 +297,8 @@ pub(crate) fn send_rest(
     send_file(stream, rest.file, rest.offset, rest.len.min(max_len))
 }
 
-/// Calls `send` with slices of an output: with its content in memory from byte `sent` on, but at
-/// most `max_len` bytes and at most [`SLICES_PER_SEND`] slices.
+/// Calls `send` with slices of the part of an output that is in memory. The slices begin at byte
+/// `sent`, and have at most `max_len` bytes. There are at most [`SLICES_PER_SEND`] slices.
 pub(crate) fn with_slices<P: Pin, R>(
     output: &Output<P>,
     sent: usize,

@@ -1,7 +1,7 @@
 //! The worker context: the part of a worker that is the same in every runtime. It consists of the
 //! service's state, counters, the buffers of a burst, and the lists of connections that have to
-//! continue. It does not wait for events; the wait is the runtime's part.
-//! The *members* of a burst are its connections.
+//! continue. A *burst* is the connections that are served after one wait, its *members*. Each
+//! runtime implements the wait itself.
 
 mod deliver;
 mod send;
@@ -30,13 +30,13 @@ use crate::setup::{Shared, second};
 use crate::transport::Transport;
 pub(crate) use sweep::has_limits;
 
-/// The handles by which other threads wake a worker and tell it to stop.
+/// The handles with which other threads wake a worker and tell it to stop.
 pub(crate) struct WorkerHandles {
     /// Wakes this worker.
     pub(crate) waker: Waker,
-    /// The wakers of all workers, this one included.
+    /// The wakers of all workers, including this worker.
     pub(crate) all_wakers: Vec<Waker>,
-    /// Set once the worker has to stop. Shared by all workers.
+    /// Whether all workers have to stop. They share this flag.
     pub(crate) stops_workers: Arc<AtomicBool>,
 }
 
@@ -45,28 +45,29 @@ pub(crate) struct WorkerContext<S: Worker> {
     pub(crate) setup: Arc<Shared>,
     pub(crate) service: S,
     pub(crate) counts: Arc<WorkerCounts>,
-    /// As in [`WorkerHandles`].
+    /// This field and the next two are those of [`WorkerHandles`].
     waker: Waker,
     all_wakers: Vec<Waker>,
     stops_workers: Arc<AtomicBool>,
-    /// The mailbox for the results of tickets. Created when a session issues the first ticket.
+    /// The mailbox for the results of tickets (results for which connections wait). Created with
+    /// the first ticket.
     mailbox: Option<Arc<Mailbox<S::Completion>>>,
     /// Reads the monotonic clock, in nanoseconds, at the end of a burst. `None` if the caller
     /// provides a virtual clock, whose time does not pass during a burst.
     pub(crate) clock_ns: Option<fn() -> u64>,
     /// The sum of the bytes that the worker's connections keep between bursts, and its bound.
     pub(crate) buffered: WorkerShare,
-    /// Time of the last return from waiting for events.
+    /// The time at which the worker last returned from a wait for events.
     last_wake_ns: u64,
-    /// Time of the last return from waiting after which at least one connection was served.
+    /// The time at which the last burst with at least one connection began.
     last_burst_ns: u64,
-    /// Connections that are in the next burst without an event, because unanswered input or the
-    /// result of a ticket is left.
+    /// Connections that are served in the next burst even without an event, because they can
+    /// continue: with input that is left, or with the result of a ticket.
     pub(crate) runnable: Vec<Slot>,
-    /// Connections that wait for memory held by other connections.
+    /// Connections that wait for store memory that other connections hold.
     pub(crate) waiting_for_memory: Vec<Slot>,
-    /// The memory of the list of prepared requests. It is empty between bursts, and reused by the
-    /// next burst.
+    /// The list of prepared requests. It is empty between bursts, and keeps its memory for the next
+    /// burst.
     prepared: Vec<S::Request<'static>>,
     /// The replies to the connection that is being answered.
     pub(crate) output: Output<S::Pin>,
@@ -79,10 +80,10 @@ pub(crate) struct WorkerContext<S: Worker> {
     /// The time at which a stopping worker ends even if connections are open. `None` until the
     /// worker notices that it has to stop.
     stop_deadline_ns: Option<u64>,
-    /// When connections are checked next for silent peers and passed deadlines, in nanoseconds.
-    /// `u64::MAX` while there is nothing to check.
+    /// The time of the next check of connections for silent peers and passed deadlines, in
+    /// nanoseconds. `u64::MAX` while there is nothing to check.
     sweep_at_ns: u64,
-    /// The slot at which this check begins.
+    /// The slot at which the next check begins.
     sweep_start: Slot,
     /// The number of members of the current burst that have been answered. After a panic, the
     /// members from this index on are prepared again.
@@ -116,10 +117,10 @@ impl Outcome {
 /// The result of a step of maintenance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Maintained {
-    /// Another step may find more to do.
+    /// Whether another step may find more to do.
     pub(crate) has_more: bool,
-    /// Work remains that makes system calls. The service's maintenance thread has to be woken for
-    /// it (`Shared::wake_maintenance`).
+    /// Whether work is left that makes system calls. If so, the caller has to wake the service's
+    /// maintenance thread, which does this work (`Shared::wake_maintenance`).
     pub(crate) needs_thread: bool,
 }
 
@@ -199,8 +200,8 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Opens the session of an admitted connection, at time `now_ns`. Returns `None` if the service
-    /// panicked; the caller then drops the connection, which is counted as closed here.
+    /// Opens the session of an admitted connection, at time `now_ns`. If the service panics, counts
+    /// the connection as closed, and returns `None`. The caller then drops the connection.
     pub(crate) fn open(&mut self, transport: &impl Transport, now_ns: u64) -> Option<S::Session> {
         self.begin_sweeps();
         let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -241,9 +242,9 @@ impl<S: Worker> WorkerContext<S> {
     /// Moves the connections that continue without an event to `burst`.
     ///
     /// These are all connections in `runnable` and, once per [`MEMORY_RETRY_NS`], those in
-    /// `waiting_for_memory`. Connections of other workers may hold the memory for which these wait.
-    /// So while any connection waits for memory, all workers are woken once per second, and each
-    /// closes its slow holders ([`slow_holders`](Self::slow_holders)).
+    /// `waiting_for_memory`. Connections of other workers may hold the memory for which the latter
+    /// wait. So while any connection waits for memory, all workers are woken once per second, and
+    /// each worker closes its slow holders ([`slow_holders`](Self::slow_holders)).
     pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
         burst.append(&mut self.runnable);
         if self.waiting_for_memory.is_empty() || now_ns < self.memory_retry_ns {
@@ -274,9 +275,9 @@ impl<S: Worker> WorkerContext<S> {
         slow
     }
 
-    /// Serves the members of a burst, or some of them: prepares the input of all `members`, then
-    /// answers each member and calls `send` for its replies. Fills `outcomes`, which is empty, with
-    /// one outcome per member, in the same order.
+    /// Serves a burst, or a part of one: prepares the input of all `members`, then answers each
+    /// member and calls `send` for its replies. Appends one outcome per member to `outcomes`, which
+    /// the caller passes empty, in the order of the members.
     ///
     /// `P` is the runtime's type of a member. `input_of` returns the slot and the input of a
     /// member. `send` returns false if the connection is lost.
@@ -325,8 +326,8 @@ impl<S: Worker> WorkerContext<S> {
         self.end_burst(now_ns);
     }
 
-    /// Tells the service that the burst which began at `began_ns` is over. Passes the duration of
-    /// the burst if the service records latencies.
+    /// Tells the service that the burst that began at `began_ns` has ended. If the service records
+    /// latencies, also passes the duration of the burst.
     #[inline]
     fn end_burst(&mut self, began_ns: u64) {
         let elapsed_ns = self.service.needs_elapsed_time().then(|| {
@@ -355,7 +356,7 @@ impl<S: Worker> WorkerContext<S> {
                 Some(connection) => self.prepare(&mut connection.session, input, prepared),
                 None => 0,
             };
-            // Only a member without a connection keeps this outcome.
+            // The answer replaces this outcome. Only a member without a connection keeps it.
             outcomes.push(Outcome::unanswered(count, Next::Close));
         }
         let (mut first, mut prefetched) = (0, 0);
@@ -383,8 +384,8 @@ impl<S: Worker> WorkerContext<S> {
         self.current_member = None;
     }
 
-    /// Answers one connection into `self.output`, as a burst with a single member. Does not send.
-    /// `tickets` lets the session issue tickets.
+    /// Answers one connection, as a burst with a single member. Writes the replies to
+    /// `self.output`, and does not send them. The session can issue tickets with `tickets`.
     pub(crate) fn answer_one(
         &mut self,
         session: &mut S::Session,
@@ -404,7 +405,7 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Parses the requests of one turn from `input` and appends them to `prepared`. Also prefetches
-    /// the memory that the service reads first for each request. Returns the number of requests.
+    /// the memory that each request reads first. Returns the number of appended requests.
     fn prepare<'i>(
         &self,
         session: &mut S::Session,
@@ -418,9 +419,9 @@ impl<S: Worker> WorkerContext<S> {
     /// Answers one turn of a connection. The output begins with the delayed replies of earlier
     /// turns.
     ///
-    /// Returns true if the caller has to send the output now. Returns false if the session needs
-    /// another turn and the replies are delayed until then, so that one system call sends the
-    /// replies of several turns. Replies are delayed for at most [`TURNS_PER_SEND`] turns.
+    /// Also returns whether the caller has to send the output now. If not, the session needs
+    /// another turn and its replies are delayed until then, so that one system call sends the
+    /// replies of several turns. One send contains the replies of at most [`TURNS_PER_SEND`] turns.
     fn answer_turn<I: ConnectionIo>(
         &mut self,
         connection: &mut Connection<S, I>,
@@ -462,14 +463,14 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Takes the content of the output as bytes, and gives the output a spare buffer. Returns
-    /// `None` if the output is empty, pins values or has a part of a file.
+    /// `None` if the output is empty, refers to values in the store, or has a part of a file.
     pub(crate) fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.output
             .take_bytes(|| self.spare.pop().unwrap_or_default())
     }
 
-    /// Adds an output buffer that is not used any more to the spare buffers, unless it is too large
-    /// or there are enough spare buffers.
+    /// Adds an unused output buffer to the spare buffers, unless it is too large or there are
+    /// enough spare buffers.
     pub(crate) fn keep_for_reuse(&mut self, unused: Vec<u8>) {
         if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&unused.capacity()) {
             self.spare.push(unused);
@@ -510,14 +511,14 @@ impl<S: Worker> WorkerContext<S> {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
     }
 
-    /// Closes all connections of a worker whose loop failed and restarts, and counts them as closed
-    /// by a panic.
+    /// Closes all connections of a worker whose loop has failed and will restart. Counts them as
+    /// closed by a panic.
     pub(crate) fn close_all<I>(&mut self, table: ConnectionTable<S, I>) {
         self.runnable.clear();
         self.waiting_for_memory.clear();
         if let Some(mailbox) = self.mailbox.take() {
-            // The next table begins with the same slots and generations as this one. So a late
-            // result could reach a connection of the next table. The closed mailbox drops it.
+            // The next table begins with the same slots and generations as this table. So a late
+            // result could reach a connection of the next table. A closed mailbox drops results.
             mailbox.close();
         }
         self.buffered = WorkerShare::new(&self.setup.counts, self.setup.workers);
@@ -527,15 +528,15 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Removes a connection that is about to be closed from `runnable` and `waiting_for_memory`.
-    /// Otherwise the next connection in its slot would get a turn instead.
+    /// Otherwise the next connection in the slot would get the turn of the closed one.
     pub(crate) fn remove_runnable(&mut self, slot: Slot) {
         self.runnable.retain(|&queued| queued != slot);
         self.waiting_for_memory.retain(|&queued| queued != slot);
     }
 
     /// Updates the count of the bytes that a connection keeps until the next burst. Returns true if
-    /// the count has changed and the worker's share is exceeded. The caller then has to close
-    /// connections ([`excess_connections`](Self::excess_connections)).
+    /// the count has changed and the worker's sum exceeds its share of the bound. The caller then
+    /// has to close connections ([`excess_connections`](Self::excess_connections)).
     #[inline]
     pub(crate) fn count_buffered<I: ConnectionIo>(
         &mut self,
@@ -545,16 +546,16 @@ impl<S: Worker> WorkerContext<S> {
         has_changed && self.report_buffered()
     }
 
-    /// Subtracts the bytes of a connection from the count, before it is closed.
+    /// Subtracts the bytes of a connection from the worker's sum, before the connection is closed.
     pub(crate) fn release_buffered<I>(&mut self, connection: &mut Connection<S, I>) {
         if self.buffered.release(connection) {
             self.report_buffered();
         }
     }
 
-    /// Returns whether the share is exceeded. If it is not, publishes the sum for the statistics.
-    /// An exceeded sum is not published, because connections are closed next; their release
-    /// publishes the reduced sum.
+    /// Returns whether the worker's sum of kept bytes exceeds its share. If not, publishes the sum
+    /// for the statistics. Otherwise the caller closes connections, and then their
+    /// [`release_buffered`](Self::release_buffered) publishes the reduced sum.
     fn report_buffered(&self) -> bool {
         let is_exceeded = self.buffered.is_exceeded();
         if !is_exceeded {
@@ -563,12 +564,12 @@ impl<S: Worker> WorkerContext<S> {
         is_exceeded
     }
 
-    /// Returns the connections that have to be closed because the worker's share is exceeded, and
-    /// removes them from `runnable` and `waiting_for_memory`. The caller closes them.
+    /// Returns the connections that the caller has to close because the worker's sum exceeds its
+    /// share. Removes them from `runnable` and `waiting_for_memory`.
     pub(crate) fn excess_connections<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
         let now_s = second(self.last_wake_ns);
         let excess_connections = self.buffered.excess_connections(table, now_s);
-        // Otherwise the next connections in their slots would get turns instead.
+        // Otherwise the next connections in these slots would get the turns of the closed ones.
         self.runnable
             .retain(|slot| !excess_connections.contains(slot));
         self.waiting_for_memory

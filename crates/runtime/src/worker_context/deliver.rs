@@ -10,12 +10,12 @@ use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::COMPLETIONS_PER_WAIT;
 
 impl<S: Worker> WorkerContext<S> {
-    /// Passes the results in the mailbox to their sessions, at most [`COMPLETIONS_PER_WAIT`]. Each
-    /// of these sessions gets a turn, once its earlier output has been sent. Returns the
-    /// connections whose sessions panicked; the caller closes them.
+    /// Passes at most [`COMPLETIONS_PER_WAIT`] results from the mailbox to the sessions that wait
+    /// for them. Each of these sessions gets a turn when its earlier output has been sent. Returns
+    /// the connections whose sessions panicked; the caller closes them.
     ///
-    /// Results for peers that take no output may have exceeded the worker's share of kept bytes.
-    /// So the caller then checks [`is_share_exceeded`](Self::is_share_exceeded).
+    /// With the results for peers that take no output, the connections may keep more bytes than the
+    /// worker's share. So the caller then checks [`is_share_exceeded`](Self::is_share_exceeded).
     pub(crate) fn deliver<I: ConnectionIo>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -31,12 +31,12 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Returns whether the bytes that the worker's connections keep exceed the worker's share of
-    /// their bound.
+    /// the bound on such bytes.
     pub(crate) fn is_share_exceeded(&self) -> bool {
         self.buffered.is_exceeded()
     }
 
-    /// Delivers the results in `mailbox`, as [`deliver`](Self::deliver) says.
+    /// Does the work of [`deliver`](Self::deliver) within a burst of the service.
     fn deliver_from<I: ConnectionIo>(
         &mut self,
         mailbox: &Mailbox<S::Completion>,
@@ -65,7 +65,8 @@ impl<S: Worker> WorkerContext<S> {
             }));
             if delivered.is_err() {
                 self.setup.counts.count_panics(1);
-                // Without open tickets, further results for this connection are dropped.
+                // From now on the connection has no open tickets, so its further results are
+                // dropped.
                 connection.tickets = OpenTickets::default();
                 failed.push(id.slot as Slot);
                 self.service.reset();
@@ -74,17 +75,16 @@ impl<S: Worker> WorkerContext<S> {
             }
             connection.continues_without_input = true;
             connection.waits_for_ticket = false;
-            // The result counts towards the worker's share. Usually bytes are counted after a turn,
-            // but while its peer takes no output, the session has no turn.
+            // The result counts towards the worker's share. Usually the bytes of a connection are
+            // counted after its turn, but a session whose peer takes no output gets no turn.
             self.count_buffered(connection);
             if !connection.is_queued && connection.unsent.is_none() {
                 connection.is_queued = true;
                 self.runnable.push(id.slot as Slot);
             }
         }
-        // More results may be left. The mailbox wakes the worker only for a result that arrives
-        // while the mailbox is empty, so the worker has to wake itself for the results that are
-        // left.
+        // More results may be left in the mailbox. It wakes the worker only for a result that
+        // arrives while it is empty. So the worker has to wake itself for the other results.
         self.waker.wake_by_ref();
         failed
     }

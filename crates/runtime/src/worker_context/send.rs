@@ -1,5 +1,5 @@
-//! Sending the replies of a burst, and the output for which a socket had no space in an earlier
-//! burst.
+//! Sending the replies of a burst, and the unsent output of earlier bursts (for which a socket had
+//! no space).
 
 use std::io;
 
@@ -12,8 +12,9 @@ use crate::transform;
 use crate::transport::Sent;
 
 impl<S: Worker> WorkerContext<S> {
-    /// Sends `self.output` to a connection and leaves it empty. Output for which the transport has
-    /// no space moves to the connection's `unsent`. Returns false if the connection is lost.
+    /// Sends `self.output` to a connection, and empties it. Output for which the transport has no
+    /// space moves to the connection's `unsent`. Returns false if sending failed; the caller then
+    /// closes the connection.
     pub(crate) fn send<I: ConnectionIo>(
         &mut self,
         connection: &mut Connection<S, I>,
@@ -65,8 +66,9 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Counts sent bytes. If there are any, records that the connection was active in second
-    /// `now_s`. Lets the session take back the bytes of a file that were not in memory. The session
-    /// has said that it continues after its output, so it gets a turn.
+    /// `now_s`. If bytes of a file could not be sent, because they are not in memory, lets the
+    /// session take them back. Such a session gets another turn in any case, because it has said
+    /// that it continues after its output.
     fn count_sent<I>(&mut self, connection: &mut Connection<S, I>, sent: &Sent, now_s: u32) {
         if sent.network_len > 0 {
             connection.active_s = now_s;

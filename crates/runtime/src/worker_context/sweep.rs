@@ -1,9 +1,9 @@
 //! Finding the connections that have been waiting for their peers for too long.
 //!
-//! There is no timer for each connection or request. Once a second the worker checks all its
-//! connections, in steps of at most [`SWEEP_CONNECTIONS`]. The worker does not wake up for this
-//! check while it has no connections. There is no check if neither the service nor the setup
-//! limits how long a connection may wait for its peer.
+//! There is no timer for each connection or request. Instead, the worker checks all its connections
+//! once a second, in steps of at most [`SWEEP_CONNECTIONS`]. While it has no connections, it does
+//! not wake up for this check. There is no check if neither the service nor the setup limits how
+//! long a connection may wait for its peer.
 
 use service::{Session, Worker};
 
@@ -13,14 +13,14 @@ use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::{SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS, SWEEP_STEP_NS};
 use crate::setup::Shared;
 
-/// Returns whether connections of this service can be overdue.
+/// Returns whether the service or the setup limits how long a connection may wait for its peer.
 pub(crate) fn has_limits<S: Worker>(setup: &Shared) -> bool {
     setup.idle_s.is_some() || <S::Session as Session>::HAS_INPUT_DEADLINE
 }
 
 impl<S: Worker> WorkerContext<S> {
-    /// Starts the periodic check of the connections, unless it is running or there is no limit.
-    /// Called when a connection is opened.
+    /// Starts the periodic check of the connections, unless the check is running already or there
+    /// is no limit. Called when a connection is opened.
     pub(super) fn begin_sweeps(&mut self) {
         if self.sweep_at_ns == u64::MAX && has_limits::<S>(&self.setup) {
             self.sweep_at_ns = self.last_wake_ns + SWEEP_INTERVAL_NS;
@@ -33,15 +33,15 @@ impl<S: Worker> WorkerContext<S> {
         now_ns >= self.sweep_at_ns
     }
 
-    /// Returns after how many nanoseconds connections have to be checked. `None` if there is
-    /// nothing to check.
+    /// Returns the number of nanoseconds from the last wake-up to the next check. `None` if there
+    /// is nothing to check.
     pub(super) fn sweep_timeout_ns(&self) -> Option<u64> {
         let timeout_ns = self.sweep_at_ns.saturating_sub(self.last_wake_ns);
         (self.sweep_at_ns != u64::MAX).then_some(timeout_ns)
     }
 
-    /// Runs one step of the check: returns those of the next connections that are overdue, each
-    /// with the reason.
+    /// Runs one step of the check. Checks the next connections, and returns those that are overdue,
+    /// each with the reason.
     pub(crate) fn overdue<I>(
         &mut self,
         table: &ConnectionTable<S, I>,
