@@ -20,12 +20,13 @@ fn join_returns_every_result() {
     for processors in 1..=3 {
         for_each_configuration(processors, |runtime| {
             let sum = runtime.run(|| {
-                let parts: Vec<_> = (0..1000_usize).map(|n| fibre::spawn(move || n)).collect();
-                parts
+                let fibres: Vec<_> = (0..1000_usize).map(|n| fibre::spawn(move || n)).collect();
+                fibres
                     .into_iter()
-                    .map(|part| part.join().unwrap())
+                    .map(|fibre| fibre.join().unwrap())
                     .sum::<usize>()
             });
+            // The sum of the numbers from 0 to 999.
             assert_eq!(sum, 499_500);
         });
     }
@@ -34,20 +35,20 @@ fn join_returns_every_result() {
 #[test]
 fn all_yielding_fibres_run_to_their_end() {
     for_each_configuration(2, |runtime| {
-        let turns = Arc::new(AtomicUsize::new(0));
+        let yields = Arc::new(AtomicUsize::new(0));
         let fibres: Vec<_> = (0..100)
             .map(|_| {
-                let turns = Arc::clone(&turns);
+                let yields = Arc::clone(&yields);
                 runtime.spawn(move || {
                     for _ in 0..100 {
-                        turns.fetch_add(1, Ordering::Relaxed);
+                        yields.fetch_add(1, Ordering::Relaxed);
                         fibre::yield_now();
                     }
                 })
             })
             .collect();
         fibres.into_iter().for_each(|fibre| fibre.join().unwrap());
-        assert_eq!(turns.load(Ordering::Relaxed), 10_000);
+        assert_eq!(yields.load(Ordering::Relaxed), 100 * 100);
     });
 }
 
@@ -63,19 +64,20 @@ fn panic_ends_only_its_fibre() {
     });
 }
 
-/// Five fibres advance a counter in a fixed order. If one of them did not run, the counter would
-/// stop, and the test would not end.
+/// Five fibres increment a counter in turn. If a fibre did not run any more, the others would wait
+/// for it, and the test would not end.
 #[test]
-fn a_fibre_that_yields_until_its_turn_comes_is_not_starved() {
+fn fibres_that_yield_until_their_turn_comes_are_not_starved() {
     for_each_configuration(2, |runtime| {
-        const ROUNDS: usize = 2000;
+        const FIBRES: usize = 5;
+        const TURNS: usize = 2000;
         let turns = Arc::new(AtomicUsize::new(0));
-        let fibres: Vec<_> = (0..5)
+        let fibres: Vec<_> = (0..FIBRES)
             .map(|number| {
                 let turns = Arc::clone(&turns);
                 runtime.spawn(move || {
-                    while turns.load(Ordering::Acquire) < ROUNDS {
-                        if turns.load(Ordering::Acquire) % 5 == number {
+                    while turns.load(Ordering::Acquire) < TURNS {
+                        if turns.load(Ordering::Acquire) % FIBRES == number {
                             turns.fetch_add(1, Ordering::AcqRel);
                         }
                         fibre::yield_now();
@@ -84,7 +86,7 @@ fn a_fibre_that_yields_until_its_turn_comes_is_not_starved() {
             })
             .collect();
         fibres.into_iter().for_each(|fibre| fibre.join().unwrap());
-        assert!(turns.load(Ordering::Relaxed) >= ROUNDS);
+        assert!(turns.load(Ordering::Relaxed) >= TURNS);
     });
 }
 
@@ -111,8 +113,8 @@ fn fibres_exchange_values_through_channels() {
 
 #[test]
 fn sleepers_wake_in_order() {
-    // Two processors could run the sleepers in the wrong order: the kernel may preempt one
-    // processor for longer than the sleeps differ. So the runtime has one processor.
+    // The runtime has only one processor. With two, the sleepers could run in the wrong order: the
+    // kernel may preempt the thread of one processor for longer than the sleeps differ.
     for_each_configuration(1, |runtime| {
         let order = Arc::new(fibre::Mutex::new(Vec::new()));
         let fibres: Vec<_> = [150_u64, 50, 100]
@@ -136,8 +138,8 @@ fn cancelling_ends_a_sleep() {
         std::thread::sleep(Duration::from_millis(5));
         sleeper.fibre().cancel();
         assert_eq!(sleeper.join().unwrap(), Err(fibre::Cancelled));
-        // Stopping a runtime cancels its fibres, too. `for_each_configuration` stops this runtime
-        // while a fibre sleeps.
+        // To stop a runtime also cancels its fibres. `for_each_configuration` stops this runtime
+        // while the following fibre sleeps, and fails if the sleep does not end.
         drop(runtime.spawn(|| fibre::sleep(Duration::from_secs(3600))));
     });
 }

@@ -1,5 +1,5 @@
-//! Files. With the I/O backend *rings* their operations are io_uring requests, with *readiness*
-//! (epoll) they are blocking calls on other threads.
+//! Files. With the I/O backend *rings*, an operation on a file is an io_uring request. With
+//! *readiness* (epoll), it is a blocking call on a thread that runs no fibres.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use configurations::for_each_configuration_in_fibre;
 use fibre::File;
 use rustix::fs::{Mode, OFlags};
 
-/// A path in the temporary folder that no other process uses.
+/// A path in the temporary folder. No other process uses this path.
 fn temporary_path(name: &str) -> PathBuf {
     let name = format!("fibre-{}-{name}", std::process::id());
     std::env::temp_dir().join(name)
@@ -32,6 +32,7 @@ fn written_bytes_are_read_back() {
         let file = File::open(&path, flags, Mode::RUSR | Mode::WUSR).unwrap();
         assert_eq!(file.pwrite(b"a tail cut short", 5).unwrap(), 16);
         file.fsync().unwrap();
+        // The five bytes before the offset of the write were never written, and are read as 0.
         let mut bytes = [1; 64];
         assert_eq!(file.pread(&mut bytes, 0).unwrap(), 21);
         assert_eq!(&bytes[..21], b"\0\0\0\0\0a tail cut short");

@@ -1,5 +1,5 @@
-//! Effects of runtimes on the process: file descriptors, threads, wake-ups of idle threads, memory,
-//! and a stack overflow.
+//! What runtimes do to their process: which file descriptors and threads they leave behind, whether
+//! idle threads wake up, how much memory a fibre uses, and how a stack overflow ends the process.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use configurations::{LONG, configurations, start};
 use fibre::{Builder, Semaphore, Socket};
 
-/// Lets only one test at a time measure the process. The tests of this file are threads of one
-/// process.
+/// Locks a mutex, so that only one test at a time measures the process. The tests of this file run
+/// at the same time, as threads of one process.
 fn measure_alone() -> MutexGuard<'static, ()> {
     static MEASURING: Mutex<()> = Mutex::new(());
     MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -34,8 +34,9 @@ fn count(folder: &str) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
-/// Waits until `condition` returns true, for at most [`LONG`]. Returns false if it never did. Some
-/// effects come late: worker threads of the kernel, for example, end some time after their ring.
+/// Waits until `condition` returns true, for at most [`LONG`]. Returns false if it never did. A
+/// test waits because some changes come late: for example, the kernel's worker threads of an
+/// io_uring end some time after the io_uring is closed.
 fn becomes_true(mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + LONG;
     while Instant::now() < deadline {
@@ -50,6 +51,7 @@ fn becomes_true(mut condition: impl FnMut() -> bool) -> bool {
 #[test]
 fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
     let _guard = measure_alone();
+    // Uses and stops a runtime of each configuration.
     let round = || {
         for configuration in configurations() {
             let runtime = start(2, configuration);
@@ -64,12 +66,13 @@ fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
                 assert_eq!(near.exchange(b"ball", &mut [0; 8]).unwrap(), 4);
                 echo.join().unwrap();
             });
+            // This fibre still sleeps when the runtime is stopped.
             drop(runtime.spawn(|| fibre::sleep(LONG)));
             runtime.stop(LONG).unwrap();
         }
     };
-    // Some descriptors and threads may be created once in a process and kept. The first round
-    // creates them, so that they do not count as leaks.
+    // A process may create some descriptors and threads once and keep them. The first round creates
+    // these, so that they do not count as leaks.
     round();
     let (fds, tasks) = (count("/proc/self/fd"), count("/proc/self/task"));
     for _ in 0..10 {
@@ -85,7 +88,7 @@ fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
     );
 }
 
-/// What a thread has done since its start. A thread that sleeps changes neither number.
+/// What a thread has done since its start. While a thread sleeps, neither number changes.
 #[derive(Debug, PartialEq, Eq)]
 struct Activity {
     /// The number of voluntary context switches. A thread makes one whenever it blocks.
@@ -94,7 +97,8 @@ struct Activity {
     ticks: u64,
 }
 
-/// The activity of each thread whose name begins with `name`.
+/// The activity of each thread whose name begins with `name`. The keys are the kernel's numbers of
+/// the threads.
 fn activities(name: &str) -> BTreeMap<String, Activity> {
     let mut activities = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
@@ -110,8 +114,9 @@ fn activities(name: &str) -> BTreeMap<String, Activity> {
         };
         if field("Name:").starts_with(name) {
             let switches = field("voluntary_ctxt_switches:").parse().unwrap();
-            // The fields after the name, which is in parentheses. The 12th and the 13th are the
-            // times in user mode and in the kernel (proc_pid_stat(5)).
+            // These are the fields after the name of the thread, which is in parentheses. The 12th
+            // and the 13th of them are the times in user mode and in the kernel
+            // (proc_pid_stat(5)).
             let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
             let times = fields.skip(11).take(2);
             let ticks = times.map(|time| time.parse::<u64>().unwrap()).sum();
@@ -131,12 +136,14 @@ fn idle_runtime_wakes_no_processor() {
             .io_backend(fibre::IoChoice::Only(io_backend))
             .name("quiet");
         let runtime = builder.start().unwrap();
-        // A waiting fibre must not wake the *processors*, the threads that run fibres.
+        // Even while a fibre waits, the *processors* (the threads that run fibres) must not wake
+        // up.
         drop(runtime.spawn(|| fibre::sleep(LONG * 60)));
         runtime.run(|| (0..100).for_each(|_| fibre::yield_now()));
-        // A new thread sets its name itself, a little after its start.
+        // Waits until both threads have their names: a new thread sets its name itself.
         assert!(becomes_true(|| activities("quiet").len() == 2));
-        // Other events may wake a thread now and then, so one quiet interval is enough.
+        // Events outside the runtime may wake a thread now and then. So the test passes as soon as
+        // both threads have slept through one interval.
         let is_quiet = (0..20).any(|_| {
             let before = activities("quiet");
             std::thread::sleep(Duration::from_millis(300));
@@ -147,11 +154,13 @@ fn idle_runtime_wakes_no_processor() {
     }
 }
 
-/// An environment variable. If it is set, this process is the child that overflows a stack.
+/// The name of an environment variable. If it is set, this process is the child process in which
+/// the stack overflows.
 const OVERFLOWS: &str = "FIBRE_TEST_OVERFLOWS";
 
 /// Recurses until the stack overflows.
 fn deep(depth: u64) -> u64 {
+    // Makes the stack frame large. The result depends on it, so that it is not optimised away.
     let frame = std::hint::black_box([depth; 64]);
     if depth == u64::MAX {
         return 0;
@@ -177,6 +186,8 @@ fn stack_overflow_kills_the_process() {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let status = child.status().unwrap();
+    // The signal of the kernel, or that of an `abort` by the standard library, which handles the
+    // kernel's signal.
     let signals = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT];
     assert!(
         status
@@ -199,6 +210,7 @@ fn waiting_fibre_uses_less_than_8_kib() {
     const FIBRES: usize = 20_000;
     let _guard = measure_alone();
     let runtime = Builder::new().processors(2).start().unwrap();
+    // A fibre releases `waiting` just before it waits at `gate`.
     let (waiting, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let before = resident();
     let fibres: Vec<_> = (0..FIBRES)
@@ -214,6 +226,7 @@ fn waiting_fibre_uses_less_than_8_kib() {
         waiting.acquire();
     }
     assert_eq!(runtime.statistics().fibres, FIBRES);
+    // The memory per fibre, in bytes.
     let each = resident().saturating_sub(before) / FIBRES;
     println!("{each} bytes per waiting fibre");
     if !cfg!(feature = "sanitizer") {

@@ -1,5 +1,5 @@
-//! Sockets: traffic, connections that end or fail, timeouts and cancellation, and the observer of
-//! received bytes.
+//! Sockets: traffic, connections that end or fail, timeouts and cancellation, and the observer that
+//! is told of received bytes.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,8 +26,9 @@ use fibre::Socket;
 /// Creates a socket that listens on the loopback interface. Returns it with its address.
 fn listen() -> (Socket<TcpListener>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // The backlog has space for all connections that a test opens at the same time. A peer that
-    // finds the backlog full would try again only after a second or more.
+    // The backlog (the kernel's queue of connections that are not accepted yet) has space for all
+    // connections that a test opens at the same time. If it were full, the kernel would repeat the
+    // attempt to connect only after a second or more.
     rustix::net::listen(&listener, 4096).unwrap();
     let address = listener.local_addr().unwrap();
     (Socket::new(listener).unwrap(), address)

@@ -14,16 +14,17 @@ use std::time::{Duration, Instant};
 
 use fibre::{Builder, Scheduler};
 
-/// Whether a fibre behind a *blocker* runs within `timeout`. The blocker is a fibre that does not
-/// yield, and so occupies one of the two *processors* (threads that run fibres). The blocker spawns
-/// the other fibre, which enters a queue of the same processor; under `Global`, the only queue.
-/// Three fibres that yield keep the second processor busy, so that it never has to search for work.
+/// Returns whether a fibre that is enqueued behind a *blocker* runs within `timeout`. The blocker
+/// is a fibre that does not yield, and so occupies one of the two *processors* (threads that run
+/// fibres). It spawns the fibre to be observed, which is put in a queue of the same processor;
+/// under `Global`, in the only queue. Three other fibres, which only yield, keep the second
+/// processor busy, so that it never has to search for work.
 fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
     let builder = Builder::new().processors(2).scheduler(scheduler);
     let runtime = builder.start().unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
-    // The total number of times that one of the three fibres ran on a kernel thread other than the
-    // blocker's.
+    // The number of times that one of the three fibres ran on the second processor, that is, on a
+    // kernel thread other than the blocker's.
     let turns = Arc::new(AtomicUsize::new(0));
     let blocker_thread = Arc::new(AtomicI32::new(0));
     let yielders: Vec<_> = (0..3)
@@ -43,8 +44,8 @@ fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
         .collect();
     let blocker = runtime.spawn(move || {
         blocker_thread.store(thread_id(), Ordering::Relaxed);
-        // Spin until the other processor has run the three fibres 1000 times. From then on it is
-        // busy.
+        // Spin until the second processor has run the three fibres 1000 times in all. From then on,
+        // it is busy.
         while turns.load(Ordering::Relaxed) < 1000 {
             std::hint::spin_loop();
         }
@@ -77,8 +78,9 @@ fn no_fibre_starves_under_fair_and_global() {
     assert!(fibre_behind_blocker_runs(Scheduler::Global, timeout));
 }
 
-/// [`Scheduler::Steal`] is the scheduler of libfibre (Karsten and Barghi, 2020). A processor that
-/// has fibres of its own never takes a fibre from another processor.
+/// [`Scheduler::Steal`] follows libfibre (Karsten and Barghi, 2020): a processor that has ready
+/// fibres of its own never takes a fibre from another processor. So the second processor does not
+/// help here.
 #[test]
 fn fibre_behind_blocker_starves_under_steal() {
     let timeout = Duration::from_millis(300);

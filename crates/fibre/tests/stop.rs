@@ -1,4 +1,5 @@
-//! How fibres and runtimes end: by a panic or by cancellation; and fibres that never end.
+//! How fibres end by a panic or by cancellation, how runtimes stop, and what happens to fibres that
+//! never end.
 
 #![allow(
     clippy::unwrap_used,
@@ -39,14 +40,15 @@ fn panic_of_the_holder_unlocks_a_mutex() {
 /// A value whose drop calls functions that wait.
 struct WaitsInDrop {
     socket: Socket<UnixStream>,
+    /// The number of completed drops.
     done: Arc<AtomicUsize>,
 }
 
 impl Drop for WaitsInDrop {
     fn drop(&mut self) {
-        // Returns immediately: a fibre that unwinds does not leave its processor.
+        // Returns immediately, without a yield: a fibre that unwinds does not leave its processor.
         fibre::yield_now();
-        // The fibre would have to wait in these calls, so they fail.
+        // A fibre must not wait while it unwinds, so these calls fail.
         assert!(self.socket.read(&mut [0; 8]).is_err());
         assert!(fibre::offload(|| ()).is_err());
         self.done.fetch_add(1, Ordering::Relaxed);
@@ -85,19 +87,19 @@ impl Drop for PanicsInDrop {
 fn panic_in_the_drop_of_an_unused_result_ends_no_processor() {
     for_each_configuration(1, |runtime| {
         let gate = Arc::new(Semaphore::new(0));
-        let opened = Arc::clone(&gate);
+        let fibres_gate = Arc::clone(&gate);
         drop(runtime.spawn(move || {
-            opened.acquire();
+            fibres_gate.acquire();
             PanicsInDrop
         }));
-        // The join handle was dropped before the fibre ends, so the runtime drops the result.
+        // The join handle has been dropped, so the runtime drops the result when the fibre ends.
         gate.release();
         assert_eq!(runtime.run(|| 7), 7);
     });
 }
 
 /// Spawns 30 fibres, which end only when they are cancelled: 10 sleep, 10 read from a socket, and
-/// 10 yield. Returns the counter of the fibres that have ended.
+/// 10 yield. Returns a counter. Each fibre increments it when it ends.
 fn spawn_cancellable_fibres(runtime: &Runtime) -> Arc<AtomicUsize> {
     let ended = Arc::new(AtomicUsize::new(0));
     for kind in 0..3 {
@@ -136,7 +138,7 @@ fn stopping_cancels_all_fibres() {
         let ended = spawn_cancellable_fibres(&runtime);
         drop(runtime);
         assert_eq!(ended.load(Ordering::Relaxed), 30, "{configuration:?}");
-        // The end of this timeout is later than the clock can represent.
+        // The deadline of this stop is so late that the clock cannot represent it.
         start(1, configuration).stop(Duration::MAX).unwrap();
     }
 }
@@ -151,7 +153,7 @@ fn a_fibre_that_does_not_end_is_abandoned() {
         let runtime = start(2, configuration);
         let is_over = Arc::new(AtomicBool::new(false));
         let start_signal = Arc::new(Semaphore::new(0));
-        // A fibre that does not leave its processor.
+        // This fibre neither waits nor yields, so it occupies one of the two processors.
         drop(runtime.spawn({
             let (is_over, start_signal) = (Arc::clone(&is_over), Arc::clone(&start_signal));
             move || {
@@ -162,7 +164,8 @@ fn a_fibre_that_does_not_end_is_abandoned() {
             }
         }));
         start_signal.acquire();
-        // A fibre that waits for a permit that is never released, and one that yields for ever.
+        // The first of these fibres waits for a permit that is never released. The second yields
+        // for ever.
         drop(runtime.spawn(|| Semaphore::new(0).acquire()));
         drop(runtime.spawn(|| {
             loop {
@@ -173,7 +176,7 @@ fn a_fibre_that_does_not_end_is_abandoned() {
         let fibres_left = runtime.stop(Duration::from_millis(50)).unwrap_err();
         assert_eq!(fibres_left.count, 3, "{configuration:?}");
         assert!(before.elapsed() < LONG);
-        // The process can still start another runtime.
+        // Lets the first fibre end. The process can still start another runtime.
         is_over.store(true, Ordering::Relaxed);
         assert_eq!(start(1, configuration).run(|| 7), 7);
     }

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use fibre::{Builder, IoBackend, IoChoice, Runtime, Scheduler};
 
-/// The configuration of a runtime.
+/// A configuration: the scheduler and the I/O backend of a runtime.
 pub(crate) type Configuration = (Scheduler, IoBackend);
 
-/// A timeout that only a test that hangs reaches, even on a busy machine.
+/// A timeout that is reached only if a test hangs, even on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// All configurations whose I/O backend this machine supports.
+/// All configurations whose I/O backend can be used on this machine.
 pub(crate) fn configurations() -> Vec<Configuration> {
     let mut configurations = Vec::new();
     for io_backend in [IoBackend::Rings, IoBackend::Readiness] {
@@ -34,14 +34,15 @@ pub(crate) fn configurations() -> Vec<Configuration> {
     configurations
 }
 
-/// Starts a runtime with a configuration.
+/// Starts a runtime with this number of processors and this configuration.
 pub(crate) fn start(processors: usize, (scheduler, io_backend): Configuration) -> Runtime {
     let builder = Builder::new().processors(processors).scheduler(scheduler);
     let builder = builder.io_backend(IoChoice::Only(io_backend));
     builder.start().unwrap()
 }
 
-/// Calls `test` with a runtime of each configuration.
+/// For each configuration, starts a runtime, calls `test` with it, and stops it. Stopping cancels
+/// the fibres that have not ended; a fibre that does not end then makes the test fail.
 pub(crate) fn for_each_configuration(processors: usize, test: impl Fn(&Runtime)) {
     for configuration in configurations() {
         // The test harness shows this line if the test fails.
@@ -54,7 +55,7 @@ pub(crate) fn for_each_configuration(processors: usize, test: impl Fn(&Runtime))
     }
 }
 
-/// Runs `test` in a fibre, in a runtime of each configuration.
+/// As [`for_each_configuration`], but runs `test` in a fibre of the runtime.
 pub(crate) fn for_each_configuration_in_fibre(
     processors: usize,
     test: impl Fn() + Copy + Send + 'static,

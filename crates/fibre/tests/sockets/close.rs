@@ -11,7 +11,8 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::configurations::{LONG, configurations, for_each_configuration_in_fibre, start};
 use crate::listen;
 
-/// Creates a TCP connection over the loopback interface. Fibres use the first of the two ends.
+/// Creates a TCP connection over the loopback interface, and returns its two ends. Only the first
+/// end can be used without blocking the processor.
 fn connection() -> (Socket<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -24,8 +25,9 @@ fn connection() -> (Socket<TcpStream>, TcpStream) {
 fn read_after_the_last_data_returns_0() {
     use std::io::Write;
     for_each_configuration_in_fibre(1, || {
-        // With 100 yields, the processor polls the kernel before the peer sends. With 0, its first
-        // poll finds both the data and the end of the connection.
+        // After 100 yields, the processor has polled the kernel before the peer sends: it polls
+        // once in `RUNS_PER_POLL` (61) runs of fibres. Without yields, its first poll finds both
+        // the data and the end of the connection.
         for yields in [0, 100] {
             let (near, mut far) = connection();
             (0..yields).for_each(|_| fibre::yield_now());
@@ -65,6 +67,8 @@ fn peer_that_has_shut_down_writing_still_receives() {
 fn reset_connection_fails_the_waiting_read() {
     for_each_configuration_in_fibre(2, || {
         let (near, far) = connection();
+        // Returns the error of the read that waits, whether the next read returned any bytes, and
+        // the error of a write after that.
         let reader = fibre::spawn(move || {
             let error = near.read(&mut [0; 64]).unwrap_err();
             let next_read = near.read(&mut [0; 64]);
@@ -94,8 +98,8 @@ fn connecting_without_a_listener_is_refused() {
     });
 }
 
-/// The kernel reports an error of a datagram socket once. After that, the next read must wait for a
-/// datagram, and must not fail again.
+/// The kernel reports each error of a datagram socket to one call only. So after a read that has
+/// failed, the next read must wait for a datagram, and must not fail again.
 #[test]
 fn datagram_socket_waits_again_after_an_error() {
     for_each_configuration_in_fibre(1, || {
@@ -107,6 +111,7 @@ fn datagram_socket_waits_again_after_an_error() {
         peer.connect(unused_address).unwrap();
         let peer = Socket::new(peer).unwrap();
         peer.set_timeout(Some(LONG));
+        // No socket receives this datagram, so the kernel answers with an error.
         peer.write(b"hello").unwrap();
         let refused = peer.read(&mut [0; 64]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
@@ -116,15 +121,15 @@ fn datagram_socket_waits_again_after_an_error() {
     });
 }
 
-/// epoll reports a hang-up for a TCP socket that is not connected yet. Once the socket is
-/// connected, a read must wait for data nevertheless.
+/// epoll reports a hang-up for a TCP socket that is not connected yet, as if the connection had
+/// ended. Once the socket is connected, a read must wait for data nevertheless.
 #[test]
 fn read_waits_on_a_socket_that_was_registered_before_connecting() {
     for_each_configuration_in_fibre(1, || {
         let (listener, address) = listen();
         let early = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         let early = Socket::new(early).unwrap();
-        // During this sleep the processor receives the hang-up from epoll.
+        // During this sleep, the processor handles the hang-up that epoll reports.
         fibre::sleep(Duration::from_millis(5)).unwrap();
         match rustix::net::connect(early.inner(), &address) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
@@ -150,8 +155,8 @@ fn descriptor_that_is_not_a_socket_is_refused() {
     });
 }
 
-/// A socket that was created with rings cannot wait in a runtime without rings. A read in such a
-/// runtime must fail, and must not wait for ever.
+/// A socket that was created in a runtime with rings (io_uring) cannot be waited for in a runtime
+/// with epoll. A read there must fail, and must not wait for ever.
 #[test]
 fn socket_created_with_rings_fails_in_a_runtime_with_epoll() {
     let configuration_with = |wanted| {

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::configurations::{LONG, for_each_configuration_in_fibre};
 use crate::listen;
 
-/// A timeout that the tests let expire.
+/// A timeout that is meant to expire.
 const SHORT: Duration = Duration::from_millis(10);
 
 /// Creates two connected Unix sockets.
@@ -55,8 +55,9 @@ fn socket_waits_time_out_and_the_socket_stays_usable() {
     });
 }
 
-/// The sender sends bytes at about the interval of the reads' timeout, so that a byte and a timeout
-/// often come at the same time. Each byte must arrive once, and in order.
+/// A fibre sends a byte about every 50 µs, and the reads of the other fibre time out after 60 µs.
+/// So the next byte often arrives when a read is timing out. Each byte must be read once, and in
+/// order.
 #[test]
 fn timeout_that_races_with_data_loses_no_byte() {
     for_each_configuration_in_fibre(2, || {
@@ -87,9 +88,11 @@ fn timeout_that_races_with_data_loses_no_byte() {
 }
 
 /// Cancels a fibre that is waiting or is about to wait, and checks that its wait fails. The fibre
-/// releases a permit of `has_begun` just before the wait.
+/// releases a permit of `has_begun` just before it waits. (In the tests, `begins` is the same
+/// semaphore.)
 fn cancel<T: Send + 'static>(has_begun: &Semaphore, fibre: JoinHandle<std::io::Result<T>>) {
     has_begun.acquire();
+    // Meanwhile the fibre probably begins to wait.
     (0..20).for_each(|_| fibre::yield_now());
     fibre.fibre().cancel();
     let error = fibre.join().unwrap().map(drop).unwrap_err();
@@ -111,6 +114,7 @@ fn cancellation_ends_socket_waits() {
         let begins = Arc::clone(&has_begun);
         let writer = fibre::spawn(move || {
             begins.release();
+            // 16 MiB do not fit in the buffers of the kernel.
             near.write_all(&vec![7; 16 << 20])
         });
         cancel(&has_begun, writer);
@@ -138,8 +142,9 @@ fn cancellation_ends_socket_waits() {
     });
 }
 
-/// The listener has a backlog of 0 and does not accept. So the kernel completes few of the
-/// connections, and the fibres of the remaining connections wait in `connect`.
+/// The listener accepts no connection, and its backlog (the queue of connections to be accepted)
+/// has the minimum length. So the kernel completes only a few connections, and the fibres that open
+/// the other connections wait in `connect`.
 #[test]
 fn cancellation_ends_connecting() {
     for_each_configuration_in_fibre(2, || {
@@ -152,6 +157,7 @@ fn cancellation_ends_connecting() {
         let connecting: Vec<_> = (0..5)
             .map(|_| fibre::spawn(move || Socket::connect(address)))
             .collect();
+        // Meanwhile the fibres begin to connect.
         (0..20).for_each(|_| fibre::yield_now());
         connecting.iter().for_each(|fibre| fibre.fibre().cancel());
         let results: Vec<_> = connecting

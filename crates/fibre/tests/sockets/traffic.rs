@@ -1,5 +1,5 @@
-//! Sockets with many connections, with much data, with datagrams, and in fibres that move between
-//! processors.
+//! Traffic over sockets: over many connections, with much data, with datagrams, and in fibres that
+//! move between processors.
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -26,7 +26,8 @@ fn echo(socket: &Socket<impl AsFd>) -> usize {
     }
 }
 
-/// Sends messages of different lengths to an echo server, and checks that each is sent back.
+/// Sends `rounds` messages of different lengths to an echo server, and checks that each is sent
+/// back unchanged. `seed` varies the lengths and the contents.
 fn exchange_messages(socket: &Socket<impl AsFd>, seed: usize, rounds: usize) {
     let mut answer = [0; 2048];
     for round in 0..rounds {
@@ -42,7 +43,8 @@ fn exchange_messages(socket: &Socket<impl AsFd>, seed: usize, rounds: usize) {
     }
 }
 
-/// Opens TCP connections to an echo server and exchanges `rounds` messages over each.
+/// Starts an echo server, opens TCP connections to it, and exchanges `rounds` messages over each
+/// connection.
 fn echo_over_tcp(connections: usize, rounds: usize) {
     let (listener, address) = listen();
     let acceptor = fibre::spawn(move || {
@@ -50,8 +52,8 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
             .map(|_| {
                 let socket = Socket::new(listener.accept().unwrap()).unwrap();
                 // Without this option, the kernel would delay the second part of an answer until
-                // the peer has acknowledged the first part, and the peer delays its
-                // acknowledgements.
+                // the peer has acknowledged the first part. The kernel also delays this
+                // acknowledgement, so each message would take tens of milliseconds.
                 sockopt::set_tcp_nodelay(&socket, true).unwrap();
                 fibre::spawn(move || echo(&socket))
             })
@@ -101,8 +103,8 @@ fn raise_descriptor_limit() -> usize {
 
 #[test]
 fn messages_over_up_to_a_thousand_connections_are_echoed() {
-    // A connection takes two descriptors of this process, one for each end. The remaining
-    // descriptors are for the tests that run at the same time.
+    // A connection takes two descriptors of this process, one for each end. Half of the descriptors
+    // and 200 more are left for the tests that run at the same time.
     let connections = ((raise_descriptor_limit() - 200) / 4).min(1000);
     let rounds = 3;
     for_each_configuration(2, |runtime| {
@@ -130,8 +132,8 @@ fn messages_over_unix_sockets_are_echoed() {
     });
 }
 
-/// There is one *processor* (thread that runs fibres). If the writer blocked the processor, the
-/// reader would never run.
+/// There is only one *processor* (thread that runs fibres). The writer fills the send buffer. If it
+/// then blocked the processor, the reader would never run.
 #[test]
 fn full_send_buffer_blocks_only_its_fibre() {
     for_each_configuration_in_fibre(1, || {
@@ -183,6 +185,7 @@ fn all_simultaneous_connections_are_accepted() {
     for_each_configuration(2, |runtime| {
         let accepted = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&accepted);
+        // Passes the address of the server to this thread.
         let (sender, receiver) = std::sync::mpsc::channel();
         let server = runtime.spawn(move || {
             let (listener, address) = listen();
@@ -200,8 +203,8 @@ fn all_simultaneous_connections_are_accepted() {
     });
 }
 
-/// A socket stays registered with the processor on which it was created, but the fibre that uses it
-/// may move to another processor.
+/// With epoll, a socket stays registered with the processor on which it was created. But the fibre
+/// that uses the socket may move to another processor.
 #[test]
 fn socket_works_if_its_fibre_moves() {
     for_each_configuration_in_fibre(2, || {
@@ -228,7 +231,8 @@ fn socket_works_if_its_fibre_moves() {
     });
 }
 
-/// Sockets are dropped while the kernel reports that they are readable.
+/// A socket is dropped after the kernel has received data for it, before or after the processor
+/// polls the kernel.
 #[test]
 fn socket_can_be_dropped_while_an_event_for_it_is_pending() {
     for_each_configuration_in_fibre(2, || {
@@ -255,8 +259,8 @@ fn socket_can_be_dropped_while_an_event_for_it_is_pending() {
     });
 }
 
-/// Each datagram is shorter than the buffer. For a stream, a short read would mean that nothing
-/// more is available; here the next datagram is available already.
+/// Each datagram is shorter than the buffer. If a read of a stream returned less than the buffer
+/// has space for, no more input would be available. Here, the next datagram is already available.
 #[test]
 fn all_queued_datagrams_are_received() {
     for_each_configuration_in_fibre(2, || {

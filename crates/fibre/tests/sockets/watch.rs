@@ -1,5 +1,5 @@
-//! The observer of a runtime (`Watch`): it sees received bytes before the fibres that wait for them
-//! run.
+//! The observer of a runtime (`Watch`): it is told of received bytes before the fibres that wait
+//! for these bytes run.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -13,11 +13,12 @@ use crate::configurations::{LONG, configurations};
 /// An observer that records all received bytes.
 #[derive(Clone, Default)]
 struct Recorder {
+    /// The bytes of each receive.
     all: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Recorder {
-    /// Returns the bytes of each receive since the last call.
+    /// Returns the bytes of each receive since the last call of this function.
     fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.all.lock().unwrap())
     }
@@ -25,14 +26,16 @@ impl Recorder {
 
 impl Watch for Recorder {
     fn received(&self, processor: usize, bytes: &[u8]) {
+        // The runtime has only this processor.
         assert_eq!(processor, 0);
         self.all.lock().unwrap().push(bytes.to_vec());
     }
 }
 
-/// Runs `test` in a fibre, in an observed runtime of each configuration. Each runtime has only one
-/// *processor* (thread that runs fibres), because completions that another processor takes are not
-/// reported to the observer.
+/// For each configuration, starts a runtime with a [`Recorder`] as its observer, and runs `test` in
+/// a fibre of it. The runtime has only one *processor* (thread that runs fibres). If there were
+/// others, they could take completions of this processor, and such completions are not reported to
+/// the observer.
 fn each_observed(test: impl Fn(Recorder, IoBackend) + Copy + Send + 'static) {
     for (scheduler, io_backend) in configurations() {
         let recorder = Recorder::default();
@@ -52,8 +55,8 @@ fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
     (Socket::new(near).unwrap(), Socket::new(far).unwrap())
 }
 
-/// The recorded bytes that are expected after a receive of `bytes`. Only the I/O backend *rings*
-/// reports receives.
+/// What a [`Recorder`] is expected to contain after one receive of `bytes`. Only the I/O backend
+/// *rings* reports receives.
 fn expected(io_backend: IoBackend, bytes: &[u8]) -> Vec<Vec<u8>> {
     match io_backend {
         IoBackend::Rings => vec![bytes.to_vec()],
@@ -93,6 +96,8 @@ fn nothing_is_reported_if_nothing_is_received() {
         let (client, server) = pair();
         client.set_timeout(Some(Duration::from_millis(50)));
         let mut buffer = [0; 16];
+        // A part of the 4 MiB is sent. The rest does not fit in the buffers of the kernel, and the
+        // peer does not read, so the exchange times out.
         let result = client.exchange(&vec![b'a'; 4 << 20], &mut buffer);
         assert!(result.is_err(), "the peer has not read anything");
         assert_eq!(recorder.take(), Vec::<Vec<u8>>::new());
@@ -161,7 +166,7 @@ fn all_receives_are_reported_before_any_fibre_runs() {
                 (peer, server)
             })
             .unzip();
-        // During this sleep all three servers begin to wait for the kernel.
+        // During this sleep, all three servers begin to wait for a byte.
         fibre::sleep(Duration::from_millis(20)).unwrap();
         events.all.lock().unwrap().clear();
         for (mut peer, byte) in peers.iter().zip(1..) {
@@ -172,8 +177,8 @@ fn all_receives_are_reported_before_any_fibre_runs() {
             .for_each(|server| server.join().unwrap());
     });
     runtime.stop(LONG).unwrap();
-    // The first seven events are three receives, in any order, then the poll, then three runs, in
-    // any order.
+    // The first seven events are: three receives, in any order; the report that the processor has
+    // polled; three runs, in any order.
     let mut events = all.all.lock().unwrap().clone();
     events.truncate(7);
     events[..3].sort_by_key(|event| format!("{event:?}"));
