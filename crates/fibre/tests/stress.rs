@@ -1,7 +1,8 @@
 //! A stress test of the synchronisation primitives. Many fibres use all primitives at the same
-//! time, in a random order that a seed determines. Two threads that run no fibres take part: one
-//! uses the semaphore, the other unparks fibres. At the end, the values that the primitives guarded
-//! must agree with what each fibre has counted.
+//! time. In each step, a fibre uses one primitive, which it chooses at random (a seed determines
+//! the choices). Two threads that are not processors take part: the test thread uses the semaphore,
+//! another thread unparks fibres. Most primitives guard a value that the steps change. At the end,
+//! these values must agree with atomic counters, which the fibres change without the primitives.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,12 +23,12 @@ use configurations::for_each_configuration;
 use fibre::{Condition, Fibre, Mutex, Runtime, Semaphore, Sender};
 
 const FIBRES: u64 = 60;
-/// The number of steps of each fibre.
+/// The number of steps of each fibre. In a step, a fibre uses one primitive.
 const STEPS: u64 = 300;
 /// The number of permits of the semaphore.
 const PERMITS: usize = 3;
 
-/// Marsaglia's xorshift.
+/// A random-number generator, Marsaglia's xorshift. Its state is never 0.
 struct Random(u64);
 
 impl Random {
@@ -40,32 +41,34 @@ impl Random {
     }
 }
 
-/// The state that all fibres share. At the end, the guarded values are compared with the atomic
-/// counters.
+/// The state that all fibres share: the primitives and the values that they guard, and the atomic
+/// counters with which these values are compared at the end.
 struct Shared {
     semaphore: Semaphore,
     /// The number of semaphore permits that are held now.
     held: AtomicUsize,
-    /// A number that is changed in two steps with the mutex held.
+    /// A number that fibres increment. Between the read and the write, a fibre yields while it
+    /// holds the lock.
     sum: Mutex<u64>,
     /// The expected value of `sum`.
     expected_sum: AtomicU64,
-    /// A number that is changed before each wait on `condition`.
+    /// A number that a fibre increments before it waits on `condition`.
     turn: Mutex<u64>,
     condition: Condition,
     /// The expected value of `turn`.
     expected_turn: AtomicU64,
-    /// The channel to a thread that unparks fibres.
+    /// Sends requests to a thread that unparks fibres.
     wake_requests: mpsc::Sender<WakeRequest>,
-    /// The sum of all values sent through the channel.
+    /// The sum of all values that fibres have sent through the channel of this crate
+    /// ([`fibre::channel`]).
     sent: AtomicU64,
 }
 
-/// A fibre to unpark, and the flag to set before that.
+/// A fibre to unpark, and a flag. The fibre waits until the flag is set.
 type WakeRequest = (Fibre, Arc<AtomicBool>);
 
 impl Shared {
-    /// Holds a permit that the caller has acquired, and releases it.
+    /// Called when the caller has acquired a permit. Keeps the permit for a while, and releases it.
     fn hold(&self, random: &mut Random) {
         let held = self.held.fetch_add(1, Ordering::Relaxed);
         assert!(held < PERMITS, "more permits are held than exist");
@@ -78,6 +81,7 @@ impl Shared {
 
     /// Uses one of the primitives, chosen at random.
     fn step(&self, random: &mut Random, sender: &Sender<u64>) {
+        // The duration of a sleep, or the timeout of a wait.
         let short = Duration::from_micros(random.below(200));
         match random.below(10) {
             0 => fibre::yield_now(),
@@ -111,6 +115,7 @@ impl Shared {
                 assert_eq!(child.join().unwrap(), value);
             }
             7 => fibre::sleep(short).unwrap(),
+            // Waits until another fibre, or the thread behind `wake_requests`, has set a flag.
             8 => {
                 let is_set = Arc::new(AtomicBool::new(false));
                 let request = (fibre::current(), Arc::clone(&is_set));
@@ -122,6 +127,8 @@ impl Shared {
                     fibre::park();
                 }
             }
+            // Wakes a fibre that waits on `condition`, then waits there until another fibre does
+            // the same.
             _ => {
                 let mut turn = self.turn.lock();
                 *turn += 1;
@@ -132,8 +139,8 @@ impl Shared {
         }
     }
 
-    /// Compares the guarded values with the expected ones. `received` is the sum of the values
-    /// received from the channel.
+    /// Compares the guarded values with the expected values. `received` is the sum of the values
+    /// that were received through the channel.
     fn check_sums(&self, received: u64) {
         assert_eq!(*self.sum.lock(), self.expected_sum.load(Ordering::Relaxed));
         assert_eq!(
@@ -146,17 +153,18 @@ impl Shared {
     }
 }
 
-/// Sets the flag of a request and unparks its fibre.
+/// Sets the flag of a request, and unparks its fibre before and after that.
 fn wake((fibre, is_set): &WakeRequest) {
-    // A spurious wake-up: the flag is not set yet.
+    // A spurious wake-up: the flag is not set yet, so the fibre must wait again.
     fibre.unpark();
     is_set.store(true, Ordering::Release);
     fibre.unpark();
 }
 
-/// Runs all fibres to their end, and checks the sums.
+/// Runs all fibres to their end, and checks the values that the primitives guard.
 fn run_workload(runtime: &Runtime, seed: u64) {
     let (wake_requests, requests) = mpsc::channel();
+    // This thread ends when `shared`, which contains the sender of the requests, is dropped.
     let waker = std::thread::spawn(move || requests.iter().for_each(|request| wake(&request)));
     let shared = Arc::new(Shared {
         semaphore: Semaphore::new(PERMITS),
@@ -174,6 +182,7 @@ fn run_workload(runtime: &Runtime, seed: u64) {
         .map(|number| {
             let (shared, sender) = (Arc::clone(&shared), sender.clone());
             runtime.spawn(move || {
+                // Each fibre has a seed of its own, which is not 0.
                 let mut random = Random(seed * FIBRES + number + 1);
                 for _ in 0..STEPS {
                     shared.step(&mut random, &sender);
@@ -189,7 +198,7 @@ fn run_workload(runtime: &Runtime, seed: u64) {
         }
         sum
     });
-    // This thread runs no fibres. It competes for the semaphore with the fibres.
+    // This thread, which runs no fibres, competes with the fibres for the permits of the semaphore.
     let mut random = Random(seed + 1);
     for _ in 0..STEPS {
         if shared
