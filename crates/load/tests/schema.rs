@@ -1,5 +1,6 @@
-//! Golden tests of `curtail load --json` and of the table that `curtail load` prints. If an
-//! expected text changes here, programs and people that read the output see the change too.
+//! Golden tests (comparisons with a fixed text) of the JSON that `curtail load --json` prints, and
+//! of the table that `curtail load` prints. Programs and people read these texts: a change of an
+//! expected text in this file is a change for them, too.
 
 use load::agents::clock::ClockOffset;
 use load::agents::{AgentLimits, AgentReport};
@@ -9,7 +10,9 @@ use load::summary::{
 };
 use load::{MeasuringReport, Part, text};
 
-/// A distribution without censored requests.
+/// A distribution of two latencies, without censored requests: requests whose latency is known only
+/// as a lower bound, because they were not answered. The texts in `hdr` stand for the encoded
+/// histograms.
 fn distribution() -> LatencyDistribution {
     LatencyDistribution {
         count: 2,
@@ -34,6 +37,7 @@ fn distribution_with_censored() -> LatencyDistribution {
     }
 }
 
+/// The summary of an imaginary run in open loop. The golden texts [`JSON`] and [`TABLE`] show it.
 fn summary() -> Summary {
     Summary {
         schema: SCHEMA.to_owned(),
@@ -91,6 +95,7 @@ fn summary() -> Summary {
     }
 }
 
+/// The requests of one operation in [`summary`].
 fn operation(name: &str) -> OperationSummary {
     OperationSummary {
         operation: name.to_owned(),
@@ -161,7 +166,8 @@ fn summary_of_a_closed_loop_round_trips_through_json() {
     assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), closed);
 }
 
-/// Removes the fields that version 3 added from the JSON text of a summary.
+/// Removes from the JSON text of a summary the fields that version 3 of the schema added. The field
+/// `operations` and all fields after it are among these.
 fn without_version_3(json: &str) -> String {
     let failures = r#""failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"#;
     let json = json
@@ -184,6 +190,7 @@ fn summary_of_version_2_is_read() {
     assert!(READABLE.contains(&expected.schema.as_str()));
 }
 
+/// Old summaries have no field `censored` in their distributions, and no `outstanding_unread`.
 #[test]
 fn summary_without_separate_censored_samples_is_read() {
     let samples = r#","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}"#;
@@ -214,6 +221,8 @@ fn summary_of_version_1_is_read_under_its_old_field_names() {
 
 #[test]
 fn table_warns_if_time_stamps_and_count_of_outstanding_requests_disagree() {
+    // By Little's law, the mean number of outstanding requests can be computed from their time
+    // stamps. It must agree with the mean that was counted, which is 1.5 here.
     let mut inconsistent = summary();
     inconsistent.outstanding_expected = 1.1;
     assert!(text::table(&inconsistent).contains("\nLITTLE'S LAW FAILS: "));
@@ -266,8 +275,9 @@ fn table_shows_operations_failures_carrier_and_follow_ups() {
     }
 }
 
-/// The summary of a run by two agents, with a measuring client beside the load. One of the agents
-/// is missing, so the summary does not include its measurements.
+/// The summary of a run in which two *agents* (generators on other hosts) share the load, and a
+/// measuring client sends requests beside them. One agent is missing: it did not deliver its
+/// results, so the summary does not include them.
 fn summary_of_agents() -> Summary {
     let report = |number, missing: Option<&str>| AgentReport {
         agent: format!("192.0.2.1{number}:7700"),
@@ -316,8 +326,9 @@ fn table_shows_a_missing_agent_and_a_measuring_client() {
     let text = text::table(&summary_of_agents());
     for line in [
         "achieved   2.00/s of offered 3.00/s, on 8 of 16 connections\n",
-        // The server answered 2 requests of the load, 2.5 of the saturating connections, and 2 of
-        // the measuring client.
+        // The processor times of the server, 4000 ns and 6000 ns, divided by the 6.5 requests that
+        // it answered: 2 of the load, 2.5 of the saturating connections and 2 of the measuring
+        // client.
         "watched    615 ns user, 923 ns system per request; 1.0 MB; 3 voluntary, 4 involuntary \
          switches\n",
         "agent      192.0.2.10:7700, connections 0 to 7: 2.00/s, lateness 700 ns at p99, 25.0% busy, \

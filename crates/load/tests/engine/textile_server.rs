@@ -1,6 +1,9 @@
-//! A minimal test server for the protocol textile, which is that of the multithreaded-cache study
-//! akosik/TextileCache. Gets come over UDP, sets and deletes over TCP. The user of the server
-//! chooses a fault.
+//! A minimal test server for the protocol textile: the protocol of the server in the repository
+//! akosik/TextileCache, which contains a study of a multithreaded cache. Clients send gets over UDP,
+//! sets and deletes over TCP. A test chooses a fault of the server.
+//!
+//! Before a run, the generator sends two requests to see whether the server answers, the *probe*:
+//! `HEAD` over TCP and a get over UDP.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -9,20 +12,20 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// How the server treats some of the requests.
+/// What the server does wrong with some of the requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// No fault.
     None,
     /// Every fifth get is not answered.
     LosesEveryFifth,
-    /// No get is answered, except for the probe before the run.
+    /// No get is answered, except for the probe.
     LosesAll,
-    /// Every tenth get is answered after this time.
+    /// The answer to every tenth get is delayed by this time.
     DelaysEveryTenth(Duration),
-    /// Every request over TCP is answered after this time.
+    /// The answer to every set and delete is delayed by this time.
     DelaysSets(Duration),
-    /// Every request over TCP is answered with a text that the protocol does not have.
+    /// Every request over TCP is answered with a text that is not an answer of the protocol.
     Babbles,
 }
 
@@ -30,17 +33,17 @@ pub(crate) enum Fault {
 pub(crate) struct TextileServer {
     /// The address for TCP as `HOST:PORT`.
     pub(crate) address: String,
+    /// The port for UDP, on the same host.
     pub(crate) udp_port: u16,
     pub(crate) seen: Arc<Seen>,
 }
 
-/// What the server has received. Requests of the generator's probe before a run (`HEAD` over TCP, a
-/// get over UDP) are left out.
+/// What the server has received, without the probe; and the values that it stores.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// The source addresses of the TCP connections.
+    /// The addresses from which TCP connections came.
     pub(crate) tcp_sources: Mutex<HashSet<IpAddr>>,
-    /// The source addresses of the datagrams.
+    /// The addresses from which datagrams came.
     pub(crate) udp_sources: Mutex<HashSet<IpAddr>>,
     /// The requests in the order of their arrival, each without its NUL byte.
     pub(crate) requests: Mutex<Vec<String>>,
@@ -55,14 +58,14 @@ impl TextileServer {
         let address = listener.local_addr().unwrap().to_string();
         let udp_port = socket.local_addr().unwrap().port();
         let seen: Arc<Seen> = Arc::default();
-        let (of_tcp, of_udp) = (Arc::clone(&seen), Arc::clone(&seen));
+        let (tcp_seen, udp_seen) = (Arc::clone(&seen), Arc::clone(&seen));
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let seen = Arc::clone(&of_tcp);
+                let seen = Arc::clone(&tcp_seen);
                 thread::spawn(move || seen.serve_stream(stream.unwrap(), fault));
             }
         });
-        thread::spawn(move || of_udp.serve_datagrams(&socket, fault));
+        thread::spawn(move || udp_seen.serve_datagrams(&socket, fault));
         Self {
             address,
             udp_port,
@@ -72,6 +75,8 @@ impl TextileServer {
 }
 
 impl Seen {
+    /// Reads one request from a TCP connection, up to its NUL byte, and answers it. Then the
+    /// connection is closed.
     fn serve_stream(&self, mut stream: TcpStream, fault: Fault) {
         let source = stream.peer_addr().unwrap().ip();
         let mut request = Vec::new();
@@ -81,6 +86,7 @@ impl Seen {
         }
         let request = String::from_utf8(request).unwrap();
         let answer = match request.split_once(" /") {
+            // `HEAD`.
             None => "Space Used: 0\n",
             Some(("PUT", item)) => {
                 let (key, value) = item.split_once('/').unwrap();
@@ -104,11 +110,14 @@ impl Seen {
             Fault::Babbles => "400",
             _ => answer,
         };
+        // The generator may have closed its connection.
         let _ = stream.write_all(&[answer.as_bytes(), b"\0"].concat());
     }
 
+    /// Receives gets over UDP and answers them, without end.
     fn serve_datagrams(self: &Arc<Self>, socket: &UdpSocket, fault: Fault) {
         let mut buffer = [0; 1024];
+        // The number of gets so far, without the probe.
         let mut number = 0;
         loop {
             let (len, peer) = socket.recv_from(&mut buffer).unwrap();

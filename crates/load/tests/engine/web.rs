@@ -1,10 +1,10 @@
-//! Tests of load runs against a web server. Other tests are of load runs that close each connection
-//! after some requests and open it again.
+//! Tests of load runs against a web server, and of other load runs whose connections are closed and
+//! opened again.
 //!
-//! A *carrier* is the way in which requests and answers are transported. In all these runs the
-//! carrier is named `renewed`: after a connection is closed, the next request opens it again. The
-//! carrier's counts include the warm-up of the run. The numbers of requests, such as `answered`, do
-//! not include it.
+//! The *carrier* of a run is the way in which it transports requests and answers. Here it is always
+//! the carrier that is named `renewed`: after a connection is closed, the next request opens it
+//! again. In the summary of a run, the counts of the carrier include the warm-up of the run. The
+//! other numbers of requests, such as `answered`, do not include it.
 
 use load::{Config, Protocol, Rate, Summary};
 use workload::{Distribution, Popularity, WebFiles};
@@ -14,6 +14,7 @@ use super::run;
 use super::server::{Fault, Server};
 use super::web_server::{Answers, WebServer};
 
+/// The files that the web server serves, and that the runs request.
 fn files() -> WebFiles {
     let (directories, seed) = (2, 3);
     WebFiles::new(directories, seed).unwrap()
@@ -25,7 +26,8 @@ fn config(server: &WebServer) -> Config {
     config.rate = Rate::PerSecond(300.0);
     (config.connections, config.spin) = (8, false);
     (config.warmup_ns, config.duration_ns) = (50_000_000, 500_000_000);
-    // The test server is slow, and other tests run beside it.
+    // How long the run waits for its last answers. It is long, because the test server is slow, and
+    // other tests run beside it.
     config.grace_ns = 20_000_000_000;
     (config.protocol, config.files) = (Protocol::Http, Some(files()));
     (config.popularity, config.verify) = (Popularity::Zipf(1.0), true);
@@ -33,8 +35,8 @@ fn config(server: &WebServer) -> Config {
     config
 }
 
-/// Makes a run against a new web server, after `change` has changed the settings. Returns the
-/// server and the summary.
+/// Starts a web server, and makes a run against it with the settings of [`config`], after `change`
+/// has changed them. Returns the server and the summary.
 fn measure(answers: Answers, change: impl FnOnce(&mut Config)) -> (WebServer, Summary) {
     let server = WebServer::start(answers, files());
     let mut config = config(&server);
@@ -45,7 +47,7 @@ fn measure(answers: Answers, change: impl FnOnce(&mut Config)) -> (WebServer, Su
 }
 
 /// Returns the number of answers by status class (2xx, 3xx, 4xx, 5xx), and the number of answers
-/// with another body than the file.
+/// whose body is not that of the requested file.
 fn statuses(summary: &Summary) -> ([u64; 4], u64) {
     let carrier = summary.carrier.as_ref().unwrap();
     let http = carrier.http.as_ref().unwrap();
@@ -72,31 +74,33 @@ fn answers_with_a_length_or_in_chunks_are_verified_and_counted_by_size_of_file()
             (summary.intended, summary.intended)
         );
         let (by_class, wrong) = statuses(&summary);
-        // All answers are 2xx. They may be more than `answered`, which leaves out the warm-up.
+        // The status of every answer is 2xx. Their number may be greater than `answered`, which
+        // leaves out the warm-up.
         assert!(by_class[0] >= summary.answered && by_class[1..] == [0; 3] && wrong == 0);
+        // The mean size of an answer. The sizes and shares of the files (below) give about 15 kB.
         let mean = summary.operations[0].bytes_received as f64 / summary.answered as f64;
         assert!((8_000.0..25_000.0).contains(&mean), "{mean}");
         let files = summary.files.as_ref().unwrap();
         let counts: Vec<u64> = files.classes.iter().map(|it| it.service.count).collect();
         assert_eq!(counts.iter().sum::<u64>(), summary.answered);
-        // The files have four classes of sizes, the smallest files first. The shares of the
-        // requests are 0.35, 0.5, 0.14 and 0.01.
+        // `files.classes` are the four classes of file sizes, beginning with the smallest files.
+        // The classes have these shares of the requests: 0.35, 0.5, 0.14 and 0.01.
         assert!(counts[1] > counts[0] && counts[0] > counts[2] && counts[2] > counts[3]);
-        // The sample consists of `sampled` gets. They were taken from all `sampled_of` gets that
-        // found their file. In this short run, every such get is in the sample.
+        // The statistics by size are of a sample of `sampled` gets, out of the `sampled_of` gets
+        // that found their file. In this short run, every such get is in the sample.
         assert_eq!(
             (files.sampled, files.sampled_of),
             (summary.hits, summary.hits)
         );
-        // The service inversion says how far the order of latencies is from the order of sizes. It
-        // is 0 for the same order, and at most 1.
+        // The service inversion says how far the order of the gets by latency is from their order
+        // by size. It is 0 if the orders are the same, and at most 1.
         assert!(
             files
                 .service_inversion
                 .is_some_and(|it| (0.0..0.95).contains(&it))
         );
-        // The share of the files of at most 500 bytes, over all latencies. About a quarter of the
-        // requests are for such files.
+        // The share of gets for files of at most 500 bytes, among the gets of all latencies. It is
+        // about a quarter.
         let small = files.size_deciles.as_ref().unwrap().all[0];
         assert!((0.15..0.35).contains(&small), "{small}");
         let table = load::text::table(&summary);
@@ -108,7 +112,7 @@ fn answers_with_a_length_or_in_chunks_are_verified_and_counted_by_size_of_file()
 }
 
 #[test]
-fn connection_is_closed_after_its_requests_and_the_next_request_opens_another() {
+fn connection_is_closed_after_five_requests_and_the_next_request_opens_another() {
     let (server, summary) = measure(Answers::WithLength, |config| {
         config.requests_per_connection = Some(5);
     });
@@ -116,10 +120,11 @@ fn connection_is_closed_after_its_requests_and_the_next_request_opens_another() 
         (summary.answered, summary.failures.total()),
         (summary.intended, 0)
     );
+    // The number of requests on each connection to the server.
     let counts = server.counts();
     let full = counts.iter().filter(|&&count| count == 5).count();
-    // Each of the eight connections of the run is opened several times. It is closed after five
-    // requests. When it is open for the last time, it may have fewer, because the run ends.
+    // The run uses eight connections at a time. It closes each one after five requests and opens
+    // another. Only the last eight may have fewer requests, because the run ends.
     assert!(
         counts.iter().all(|&count| count <= 5) && counts.len() - full <= 8,
         "{counts:?}"
@@ -133,7 +138,8 @@ fn connection_is_closed_after_its_requests_and_the_next_request_opens_another() 
 
 #[test]
 fn connection_that_the_server_closes_is_opened_again() {
-    // `ThenClose` closes a connection with the third answer, and `Http10` after each answer.
+    // With `ThenClose`, the server closes a connection after the third answer; with `Http10`, after
+    // each answer.
     for (answers, answers_max) in [(Answers::ThenClose, 3), (Answers::Http10, 1)] {
         for rate in [Rate::PerSecond(200.0), Rate::Max] {
             let (server, summary) = measure(answers, |config| config.rate = rate);
@@ -146,10 +152,10 @@ fn connection_that_the_server_closes_is_opened_again() {
 
 #[test]
 fn request_with_an_incomplete_answer_fails_and_the_next_request_is_sent() {
-    // The fifth answer on each connection ends after half of its body, and the server closes the
+    // The fifth answer on each connection has only half of its body; then the server closes the
     // connection. So about one request in five fails.
     let (_, summary) = measure(Answers::Half, |config| {
-        // Equal times between requests, so that the number of requests is not random.
+        // The times between requests are equal, so that the number of requests is not random.
         config.arrivals = Distribution::Fixed(1.0);
     });
     let failed = summary.failures.closed;
@@ -179,6 +185,7 @@ fn missing_files_are_misses_and_server_errors_are_errors() {
 
 #[test]
 fn wrong_length_is_an_error_and_wrong_bytes_are_an_error_only_if_verified() {
+    // `is_wrong`: the answers are expected to count as errors.
     for (answers, verify, is_wrong) in [
         (Answers::OtherBytes, true, true),
         (Answers::OtherBytes, false, false),
@@ -222,6 +229,7 @@ fn answers_to_head_have_no_bodies() {
     assert_eq!((summary.answered, summary.errors), (summary.intended, 0));
     let head = summary.operations.iter().find(|it| it.operation == "head");
     let head = head.unwrap();
+    // About 90 % of the requests are `HEAD`. Their answers consist of a few header fields.
     assert!(head.count * 10 > summary.answered * 8 && head.hits == head.count);
     assert!(head.bytes_received / head.count < 100);
 }
@@ -242,9 +250,10 @@ fn requests_per_connection_also_applies_to_the_text_protocol_of_memcached() {
             "{summary:?}"
         );
         assert_eq!(summary.hits, summary.gets);
-        // Each connection carries at most four requests. There are more connections than a fourth
-        // of `answered`, because those of the warm-up also count, and because the last ones carry
-        // fewer requests. The upper bound is a third of `answered`, and about 67 connections.
+        // Each connection carries at most four requests, so `opened` is at least a quarter of
+        // `answered`. It is greater, because it includes the warm-up, and because the last
+        // connections carry fewer requests. The upper bound is a third of `answered`, plus about 67
+        // connections.
         let opened = summary.carrier.unwrap().opened;
         assert!(opened * 4 >= summary.answered && opened * 3 < summary.answered + 200);
     }
@@ -254,10 +263,11 @@ fn requests_per_connection_also_applies_to_the_text_protocol_of_memcached() {
 fn settings_that_do_not_fit_protocol_http_are_errors() {
     let server = WebServer::start(Answers::WithLength, files());
     type Change = fn(&mut Config);
-    // Each case is an invalid change of the settings and the beginning of the error message. The
-    // first message continues: "… has made". The last case is invalid because over HTTP the
-    // generator opens closed connections again. It cannot do so with saturating connections, which
-    // keep a fixed number of requests outstanding.
+    // Each case consists of an invalid change of the settings and the beginning of the error
+    // message. The first message continues: "… has made". The last case is invalid because over
+    // HTTP, the generator opens closed connections again, but it cannot open *saturating
+    // connections* again. These are connections that always keep a fixed number of requests
+    // outstanding.
     let cases: [(Change, &str); 7] = [
         (
             |c| c.files = None,
@@ -301,7 +311,7 @@ fn settings_that_do_not_fit_protocol_http_are_errors() {
 }
 
 #[test]
-fn server_that_does_not_speak_http_is_named() {
+fn error_says_that_the_server_does_not_speak_http() {
     let server = Server::start(Fault::None);
     let mut config = config(&WebServer::start(Answers::WithLength, files()));
     config.targets = vec![server.address.parse().unwrap()];

@@ -1,4 +1,4 @@
-//! A minimal web server with a file set. Its user chooses how it answers.
+//! A minimal web server for tests. It serves a set of files, and a test chooses how it answers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,31 +8,35 @@ use std::thread;
 use workload::WebFiles;
 use workload::limits::KEY_LEN_MAX;
 
-/// How the server answers. If not said otherwise, answers have a Content-Length.
+/// How the server answers. Unless a variant says otherwise, each answer contains the requested file
+/// and has a Content-Length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// With the requested file.
+    /// The requested file, with a Content-Length.
     WithLength,
-    /// In chunks of 1 to 4999 bytes.
+    /// The file is sent in chunks of 1 to 4999 bytes, without a Content-Length.
     Chunked,
-    /// The third answer on a connection says `Connection: close`. Then the server closes it.
+    /// The third answer on a connection says `Connection: close`. Then the server closes the
+    /// connection.
     ThenClose,
-    /// In HTTP/1.0. The server closes the connection after each answer, and no field says so.
+    /// The answers are of HTTP/1.0. The server closes the connection after each answer, and no
+    /// header field says so.
     Http10,
     /// The fifth answer on a connection stops in the middle of its body, and the server closes the
     /// connection.
     Half,
-    /// Every third file does not exist, and every seventh request of a connection fails with 503.
+    /// The answer to every seventh request of a connection is 503. Every third file is said not to
+    /// exist (404).
     Errors,
     /// Every answer is a redirect.
     Redirects,
-    /// The last byte of every file is wrong.
+    /// The last byte of every body is wrong.
     OtherBytes,
-    /// Every file has one byte too many.
+    /// Every body is one byte too long.
     OtherLength,
-    /// Without a Content-Length. The server closes the connection after each answer.
+    /// No answer has a Content-Length. The server closes the connection after each answer.
     WithoutLength,
-    /// There is no answer.
+    /// The server reads requests, and answers none.
     Silent,
 }
 
@@ -40,7 +44,8 @@ pub(crate) enum Answers {
 pub(crate) struct WebServer {
     /// The server's address as `HOST:PORT`.
     pub(crate) address: String,
-    /// The paths requested on each connection, without that of the probe before the run.
+    /// For each connection, the paths that were requested on it. The path `/` is left out: before a
+    /// run, the generator requests it to see whether the server answers (the *probe*).
     pub(crate) connections: Arc<Mutex<Vec<Vec<String>>>>,
 }
 
@@ -65,8 +70,8 @@ impl WebServer {
         }
     }
 
-    /// Returns the number of requests on each connection. Connections without a request are left
-    /// out.
+    /// Returns the number of requests on each connection, without the probe. Connections without
+    /// such a request are left out.
     pub(crate) fn counts(&self) -> Vec<usize> {
         let connections = self.connections.lock().unwrap();
         let counts = connections.iter().map(Vec::len);
@@ -74,6 +79,9 @@ impl WebServer {
     }
 }
 
+/// Answers the requests on a connection. Returns when the connection is closed by the client, or
+/// when it is to be closed by the server; the result has no meaning. `connection` is the index of
+/// the connection in `all`, to which the requested paths are added.
 fn serve(
     stream: TcpStream,
     answers: Answers,
@@ -83,12 +91,14 @@ fn serve(
 ) -> Option<()> {
     let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
     let mut stream = stream;
+    // The number of requests so far.
     let mut count = 0;
     loop {
         let request = lines.next()?.ok()?;
         while !lines.next()?.ok()?.is_empty() {}
         let (method, after) = request.split_once(' ')?;
         let path = after.strip_suffix(" HTTP/1.1")?;
+        // The probe.
         if path == "/" {
             stream
                 .write_all(b"HTTP/1.1 404 \r\nContent-Length: 0\r\n\r\n")
@@ -101,6 +111,7 @@ fn serve(
         let mut body = vec![0; WebFiles::size(file) as usize];
         files.fill(file, 0, &mut body);
         let mut head = "HTTP/1.1 200 OK\r\n".to_owned();
+        // Only the part of the body before this offset is sent.
         let mut end = usize::MAX;
         match answers {
             Answers::ThenClose if count == 3 => {
@@ -156,7 +167,7 @@ fn serve(
     }
 }
 
-/// Returns the file that has this path.
+/// Returns the number of the file that has this path.
 fn file_of(path: &str, files: &WebFiles) -> u64 {
     let mut buffer = [0; KEY_LEN_MAX];
     let mut all = 0..files.files();
