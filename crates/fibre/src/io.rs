@@ -55,8 +55,8 @@ impl IoBackend {
     }
 }
 
-/// Returns the backend that `io_backend` and the scheduler determine. Fails if a certain backend
-/// is configured and cannot be used.
+/// Returns the backend that `io_backend` and the scheduler determine. Fails if `io_backend` names a
+/// backend that cannot be used.
 pub(crate) fn choose(io_backend: IoChoice, scheduler: Scheduler) -> io::Result<IoBackend> {
     match (io_backend, scheduler) {
         (IoChoice::Only(IoBackend::Rings), _) => rings::probe().map(|()| IoBackend::Rings),

@@ -15,7 +15,7 @@ use crate::fibre::{Ready, Record};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{pause, prefetch};
 
-/// The value of [`Lane::head_since`] in an empty lane.
+/// The value of the field `head_since` of an empty lane.
 const EMPTY: u64 = u64::MAX;
 
 /// A queue of ready fibres.

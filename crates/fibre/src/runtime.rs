@@ -63,7 +63,7 @@ pub enum StartError {
 }
 
 /// The error of [`Runtime::stop`] if some fibres had not ended when the timeout expired. These
-/// fibres are abandoned: they never run to their end, and their stacks are not freed.
+/// fibres are abandoned: no processor resumes them, and their stacks are not freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{count} fibres did not end in time and were abandoned")]
 pub struct FibresLeft {

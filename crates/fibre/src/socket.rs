@@ -50,7 +50,7 @@ struct Registered {
     source: Arc<Source>,
     /// The socket transfers a stream of bytes, not separate messages.
     is_stream: bool,
-    /// The descriptor of the socket, which [`Socket::inner`] owns.
+    /// The descriptor of the socket. The [`Socket`] owns it.
     fd: RawFd,
     /// The number of the processor with whose epoll the socket is registered.
     processor: usize,

@@ -183,8 +183,8 @@ impl Gate {
     }
 
     /// Closes an open gate; a gate that is open forever stays open. Called before a non-blocking
-    /// call. If an event then occurs during the call, it opens the gate, and the fibre does not
-    /// wait in vain.
+    /// call. If an event occurs during or after the call, it opens the gate again, and the fibre
+    /// does not wait in vain.
     pub(crate) fn close(&self) {
         let _ = self
             .word

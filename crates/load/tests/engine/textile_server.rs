@@ -1,6 +1,6 @@
 //! A minimal test server for the protocol textile: the protocol of the server in the repository
-//! akosik/TextileCache, which contains a study of a multithreaded cache. Clients send gets over UDP,
-//! sets and deletes over TCP. A test chooses a fault of the server.
+//! akosik/TextileCache, which contains a study of a multithreaded cache. Clients send gets over
+//! UDP, sets and deletes over TCP. A test chooses a fault of the server.
 //!
 //! Before a run, the generator sends two requests to see whether the server answers, the *probe*:
 //! `HEAD` over TCP and a get over UDP.
