@@ -38,18 +38,17 @@ impl Digits {
 /// before the digits, as memcached does, which uses C's `strtoull`. The number ends at the end of
 /// the text, at a zero byte, or at white space. (Spaces follow a number that arithmetic has made
 /// shorter.) Returns `None` if the text is not a number, or if the number exceeds 64 bits.
-pub(crate) fn parse(text: &[u8]) -> Option<u64> {
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    let start = text.iter().position(|byte| !is_space(byte))?;
-    let number = &text[start..];
-    let number = number.strip_prefix(b"+").unwrap_or(number);
-    let ends = |byte: &u8| is_space(byte) || *byte == 0;
-    let digits = number.split(ends).next()?;
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let add = |value: u64, &digit: &u8| value.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
-    digits.iter().try_fold(0, add)
+pub(crate) fn parse<'t>(text: impl Iterator<Item = &'t u8>) -> Option<u64> {
+    let is_space = |byte: u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    let mut bytes = text.copied().skip_while(|&byte| is_space(byte));
+    let first = match bytes.next()? {
+        b'+' => bytes.next()?,
+        first => first,
+    };
+    let mut others = bytes.take_while(|&byte| !is_space(byte) && byte != 0);
+    let add = |value: u64, byte| value.checked_mul(10)?.checked_add(digit(byte)?);
+    others.try_fold(digit(first)?, add)
 }
 
 #[cfg(test)]
@@ -59,7 +58,7 @@ mod tests {
     #[test]
     fn parsing_the_digits_of_a_number_returns_the_number() {
         for value in [0, 7, 10, 99, 1_000_000, u64::MAX] {
-            assert_eq!(parse(Digits::new(value).as_bytes()), Some(value));
+            assert_eq!(parse(Digits::new(value).as_bytes().iter()), Some(value));
         }
     }
 
@@ -78,11 +77,14 @@ mod tests {
             "18446744073709551616",
             "184467440737095516150",
         ] {
-            assert_eq!(parse(text.as_bytes()), None, "{text}");
+            assert_eq!(parse(text.as_bytes().iter()), None, "{text}");
         }
-        assert_eq!(parse(b"9  "), Some(9));
-        assert_eq!(parse(b"12 monkeys"), Some(12));
-        assert_eq!(parse(b" \x0b\t\r\n+7\0x"), Some(7));
-        assert_eq!(parse(&[&[b'0'; 30][..], b"8\x0c"].concat()), Some(8));
+        assert_eq!(parse(b"9  ".iter()), Some(9));
+        assert_eq!(parse(b"12 monkeys".iter()), Some(12));
+        assert_eq!(parse(b" \x0b\t\r\n+7\0x".iter()), Some(7));
+        assert_eq!(
+            parse([&[b'0'; 30][..], b"8\x0c"].into_iter().flatten()),
+            Some(8)
+        );
     }
 }

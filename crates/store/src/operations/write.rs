@@ -467,9 +467,7 @@ fn apply_arithmetic(
     if cas_differs(arithmetic.compare, found.cas) {
         return Err(ArithmeticOutcome::Exists);
     }
-    // The first slice of the value contains the number, even if the value is in pieces: a piece is
-    // much longer than the longest number without leading spaces and zeros.
-    let text = found.value().next().unwrap_or_default();
+    let text = found.value().flatten();
     let present = decimal::parse(text).ok_or(ArithmeticOutcome::NotNumeric)?;
     let number = match arithmetic.direction {
         Direction::Up => present.wrapping_add(arithmetic.delta),
