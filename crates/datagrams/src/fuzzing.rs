@@ -11,7 +11,7 @@ use crate::frame::{self, HEADER_LEN};
 use crate::limits::{BURST_MAX, REPLY_DATAGRAM_MAX};
 use crate::reply_limit::ReplyLimit;
 use crate::running::Alarm;
-use crate::worker::{Answering, Arrived, content};
+use crate::worker::{Answering, Arrived, Clock, content};
 
 /// The line of an unknown command, with which no reply begins.
 const UNKNOWN: &[u8] = b"ERROR\r\n";
@@ -46,6 +46,7 @@ impl<W: Worker> Exchanges<W> {
 
     /// Answers datagrams that arrive together at `now_ns`, at most [`BURST_MAX`] of them. Returns
     /// the datagrams that are sent in reply to each. A datagram may be longer than those of UDP.
+    /// Time passes only while an exchange waits.
     pub fn answer(&mut self, now_ns: u64, peer: SocketAddr, datagrams: &[&[u8]]) -> Vec<Datagrams> {
         let mut replies = vec![Datagrams::new(); datagrams.len()];
         let (mut indices, mut arrived, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
@@ -57,6 +58,7 @@ impl<W: Worker> Exchanges<W> {
                 payloads.push(payload);
             }
         }
+        self.answering.clock = Clock::Simulated(now_ns);
         self.answering.answer_burst(&payloads, now_ns, &self.counts);
         let exchanges = std::mem::take(&mut self.answering.exchanges);
         self.continued = exchanges.iter().any(|exchange| exchange.turns > 1);

@@ -56,9 +56,17 @@ pub(crate) struct Datagrams<W: Worker> {
     maintain_ns: u64,
 }
 
+/// The time that exchanges see.
+pub(crate) enum Clock {
+    Monotonic,
+    /// This time in nanoseconds, which passes only while an exchange waits.
+    Simulated(u64),
+}
+
 /// The service's worker, and what sessions need to answer.
 pub(crate) struct Answering<W: Worker> {
     pub(crate) worker: W,
+    pub(crate) clock: Clock,
     alarm: Arc<Alarm>,
     waker: Waker,
     mailbox: Option<Arc<Mailbox<W::Completion>>>,
@@ -243,6 +251,7 @@ impl<W: Worker> Answering<W> {
     pub(crate) fn new(worker: W, alarm: &Arc<Alarm>) -> Self {
         Self {
             worker,
+            clock: Clock::Monotonic,
             alarm: Arc::clone(alarm),
             waker: Waker::from(Arc::clone(alarm)),
             mailbox: None,
@@ -281,7 +290,7 @@ impl<W: Worker> Answering<W> {
         let elapsed_ns = self
             .worker
             .needs_elapsed_time()
-            .then(|| monotonic_ns() - now_ns);
+            .then(|| self.clock.now_ns() - now_ns);
         self.worker.end_burst(elapsed_ns);
         for (index, payload) in payloads.iter().enumerate() {
             match self.finish(index, payload, steps[index]) {
@@ -320,7 +329,7 @@ impl<W: Worker> Answering<W> {
                 Step::Memory => MEMORY_RETRY_NS,
                 Step::Completion => WAIT_MAX_NS,
             };
-            let now_ns = monotonic_ns();
+            let now_ns = self.clock.now_ns();
             let deadline_ns = *deadline_ns.get_or_insert(now_ns + WAIT_MAX_NS);
             if now_ns >= deadline_ns || self.alarm.must_stop() {
                 return step;
@@ -336,16 +345,16 @@ impl<W: Worker> Answering<W> {
 
     /// Waits for a result of the exchange if it needs one, or else for the whole time.
     fn wait(&mut self, index: usize, wait_ns: u64, needs_result: bool) {
-        let until_ns = monotonic_ns() + wait_ns;
+        let until_ns = self.clock.now_ns() + wait_ns;
         loop {
             self.deliver();
-            let now_ns = monotonic_ns();
+            let now_ns = self.clock.now_ns();
             let has_result = needs_result && self.exchanges[index].has_result;
             if has_result || now_ns >= until_ns || self.alarm.must_stop() {
                 return;
             }
             self.worker.offline();
-            sleep(&self.alarm, until_ns - now_ns);
+            self.clock.sleep(&self.alarm, until_ns - now_ns);
             self.worker.online();
         }
     }
@@ -369,7 +378,7 @@ impl<W: Worker> Answering<W> {
 
     /// Gives an exchange a turn outside of a burst.
     fn turn_alone(&mut self, index: usize, payload: &[u8]) -> Step {
-        self.worker.begin_burst(monotonic_ns());
+        self.worker.begin_burst(self.clock.now_ns());
         let exchange = &mut self.exchanges[index];
         exchange.has_result = false;
         let input = &payload[exchange.consumed..];
@@ -403,6 +412,27 @@ impl<W: Worker> Answering<W> {
         self.exchanges.clear();
         self.requests.clear();
         self.out = Output::default();
+    }
+}
+
+impl Clock {
+    fn now_ns(&self) -> u64 {
+        match *self {
+            Self::Monotonic => monotonic_ns(),
+            Self::Simulated(now_ns) => now_ns,
+        }
+    }
+
+    /// Sleeps until the alarm, for at most this time.
+    fn sleep(&mut self, alarm: &Alarm, timeout_ns: u64) {
+        match self {
+            Self::Monotonic => {
+                if is_ready_within(&alarm.waker, Interest::Read, timeout_ns).is_ok() {
+                    alarm.waker.clear();
+                }
+            }
+            Self::Simulated(now_ns) => *now_ns += timeout_ns,
+        }
     }
 }
 
@@ -443,12 +473,5 @@ fn write_refusal((line, status): Refusal, payload: &[u8], out: &mut Vec<u8>) {
             reply::error(out, Header::read(bytes).head, status);
         }
         _ => out.extend_from_slice(line),
-    }
-}
-
-/// Sleeps until the alarm, for at most this time.
-fn sleep(alarm: &Alarm, timeout_ns: u64) {
-    if is_ready_within(&alarm.waker, Interest::Read, timeout_ns).is_ok() {
-        alarm.waker.clear();
     }
 }
