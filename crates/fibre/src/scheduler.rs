@@ -122,12 +122,14 @@ pub(crate) trait RunQueues: Send + Sync + 'static {
     /// (The fair scheduler picks any queue at random, which may be the processor's own.)
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// Searches all queues for a fibre, and takes the first one that it finds. Locks each queue
-    /// that it searches. `None` means that every fibre that was in a queue when the call began has
-    /// left that queue since. Either a processor took the fibre in order to run it, or a thread
-    /// moved the fibre to another queue. This call may have missed a moved fibre, which is still
-    /// ready. But that fibre is not forgotten: the thread that moved it then wakes a processor, or
-    /// is itself the processor that owns the new queue.
+    /// Searches all queues for a fibre, one queue after the other, and takes the first fibre that
+    /// it finds. Called by a processor that has just announced itself as idle. Locks each queue
+    /// that it searches, even an empty one (`idle.rs` says why). A handoff slot is swapped instead.
+    ///
+    /// `None` means that each queue was empty when this call searched it. Since then, a thread may
+    /// have enqueued a fibre in a queue that this call had already searched. The calling processor
+    /// may sleep all the same: the thread that enqueued the fibre then wakes an idle processor, or
+    /// is itself the processor that takes from this queue next.
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 }
 

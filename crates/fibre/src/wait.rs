@@ -29,8 +29,8 @@ pub(crate) enum Waiter {
     Thread(Arc<ThreadWaiter>),
 }
 
-/// A thread that can wait in a [`WaitList`]. It is not a processor: on a processor, only fibres
-/// wait.
+/// A thread that can wait in a [`WaitList`]. It is not a *processor* (a kernel thread of the
+/// runtime, which runs fibres), because a waiting processor could not run its fibres.
 #[derive(Debug)]
 pub(crate) struct ThreadWaiter {
     thread: Thread,
@@ -70,7 +70,9 @@ impl Waiter {
 }
 
 /// Returns the `ThreadWaiter` of the current thread.
-// Not inlined, because it reads a thread-local (`switch.rs`).
+// Not inlined, because it takes the address of a thread-local. In an inlined copy, the compiler
+// could keep this address while a fibre waits. The fibre may then resume on another thread, where
+// the address is wrong.
 #[inline(never)]
 fn thread_waiter() -> Arc<ThreadWaiter> {
     let new = || {

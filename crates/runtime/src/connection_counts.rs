@@ -5,8 +5,9 @@
 //! Each worker has its own set of those (`WorkerCounts`), so that workers do not write the same
 //! cache line.
 //!
-//! In the runtimes with a task per connection, each worker context (the state that a task borrows
-//! to answer requests) has the counters of a worker.
+//! In the runtimes `threads` and `fibres`, each connection has a task of its own (a thread or a
+//! fibre). To answer requests, a task borrows a worker context, which no other task uses meanwhile.
+//! In these runtimes, each worker context has its own `WorkerCounts`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -469,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_above_the_limit_is_rejected_until_another_is_rejected_or_closes() {
+    fn admit_returns_false_at_the_limit_until_reject_or_count_closed_is_called() {
         let (max, buffered_max) = (2, 0);
         let counts = ConnectionCounts::new(max, buffered_max);
         assert!(counts.admit());

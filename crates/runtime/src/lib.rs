@@ -18,8 +18,9 @@
 //! - *ticket*: stands for a result that another thread produces and a session waits for. It is
 //!   *open* until the result is delivered to the session.
 //! - *pin*: memory of the service, such as a large value, that is sent without a copy.
-//! - *slow holder*: a connection that holds memory of the service for which other connections wait,
-//!   and whose peer has been inactive for more than a second.
+//! - *slow holder*: a connection that keeps memory of the service in use (a pin, or a value that it
+//!   is receiving) while its peer has been inactive for more than a second. If another connection
+//!   waits for memory, the slow holders are closed.
 //! - *task*: the thread or fibre that serves only one connection, in `threads` and `fibres`.
 //!
 //! There are five runtimes ([`Kind`]), which all give the same replies:
@@ -214,8 +215,10 @@ pub fn start_bypass(
     })
 }
 
-/// Starts the runtime [`Kind::Threads`] for a service. Unlike with [`start`], the other runtimes
-/// are not compiled for this service.
+/// Starts the runtime [`Kind::Threads`] for a service, as [`start`] with this kind does. The
+/// runtimes are generic over the service. So a call of [`start`] makes the compiler generate the
+/// code of all runtimes that it can start, for the type of the service. A call of this function
+/// makes it generate only the code of `threads`.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached. After an error, none of the threads runs.

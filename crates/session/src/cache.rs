@@ -35,8 +35,10 @@ pub struct CacheService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
-    /// Which bursts workers measure for `stats latency` ([`CounterRegistry::latencies`]). Each
-    /// measured burst costs one more reading of the clock and 11 to 22 loads.
+    /// Which bursts workers measure for `stats latency` ([`CounterRegistry::latencies`]). The cost
+    /// of a measured burst is one more reading of the clock, and at the end of the burst one load
+    /// of each of the 11 counters of requests. If bursts are sampled, these counters are also
+    /// loaded at the beginning of a measured burst.
     pub latency: LatencyRecording,
     /// The threads that read from the tier. `None`: there is no tier.
     pub tier: Option<Arc<Readers>>,
@@ -78,6 +80,8 @@ impl Service for CacheService {
     type Worker = CacheWorker;
 
     fn worker(&self) -> CacheWorker {
+        // The list of open connections (`stats conns`) needs the clock before the first connection
+        // is opened. The call for the first worker sets the clock. Later calls do nothing.
         self.counters.connections().set_clock(&self.clock);
         CacheWorker {
             service: self.clone(),

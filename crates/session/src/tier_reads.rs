@@ -82,10 +82,11 @@ pub(crate) struct Fetch {
     waiting: usize,
     /// The records that have been read and are not yet restored to memory.
     read: Vec<Record>,
-    /// Whether a read of the tier was refused, because too many reads were waiting or no ticket was
-    /// free. The request is then executed without the item. If the request is a read, it misses. If
-    /// it is a write that depends on the item, the store returns [`Rejected::Deferred`], and the
-    /// session executes the request again in a later turn.
+    /// Whether a read of the tier was refused: no ticket was free, or the readers dropped the
+    /// ticket ([`Abandoned`]), for example because too many reads were waiting. The request is then
+    /// executed without the item. If the request is a read, it misses. If it is a write that
+    /// depends on the item, the store returns [`Rejected::Deferred`], and the session executes the
+    /// request again in a later turn.
     is_refused: bool,
     /// The number of times that the request has waited for the tier, this time included.
     tries: u8,
@@ -99,6 +100,7 @@ impl Fetch {
             // Without a record, the reader has removed the copy from the tier's index, and the
             // request will miss.
             Ok(record) => self.read.extend(record),
+            // The readers dropped the ticket of this read.
             Err(Abandoned) => self.is_refused = true,
         }
     }
@@ -122,12 +124,15 @@ impl Fetch {
                 Err(Rejected::Deferred | Rejected::HoldLimit) => return Some(Next::Memory),
                 // The item changed during the read, or was restored for another request.
                 Ok(false) => {}
+                // Counts the item as restored.
                 Ok(true) => tier.readers.tier().count_restored(true),
+                // Counts the item as not restored. For example, the memory is full.
                 Err(_) => tier.readers.tier().count_restored(false),
             }
             self.read.pop();
         }
-        // The maximum makes the request go on without the item: see `want`.
+        // After a refused read, the request must not wait for the tier again. With the maximum
+        // number of tries, `want` returns false, so the request is executed without the item.
         tier.tries = match self.is_refused {
             true => FETCH_TRIES_MAX,
             false => self.tries,
@@ -185,8 +190,11 @@ impl RequestContext<'_> {
     /// the item of `key` is only in the tier too, adds it to the items to read.
     #[cold]
     pub(crate) fn want_too(&mut self, key: &[u8], hash: KeyHash) {
+        // No item is wanted if the request stopped for another reason than a read of the tier, for
+        // example because the output is full. Then the later keys are not read early either.
         if let Some(tier) = &self.tier
-            && (1..FETCHES_MAX).contains(&tier.wanted.len())
+            && !tier.wanted.is_empty()
+            && tier.wanted.len() < FETCHES_MAX
         {
             self.must_fetch_from_tier(key, hash);
         }
@@ -224,8 +232,10 @@ impl RequestContext<'_> {
             tries: tier.tries + 1,
         });
         for wanted in tier.wanted.drain(..) {
-            // All tickets have the number 0, because the results may arrive in any order.
-            let Some(ticket) = tier.tickets.issue(0) else {
+            // All tickets have the same number, because the session does not distinguish their
+            // results: it restores each record that it gets, and the record contains its key.
+            let number = 0;
+            let Some(ticket) = tier.tickets.issue(number) else {
                 fetch.is_refused = true;
                 continue;
             };

@@ -9,15 +9,16 @@
 //! as the index, and uses relaxed orderings there. So the model passes only if the orderings of the
 //! file under test suffice by themselves.
 //!
-//! Loom has three limits:
+//! Loom omits some executions that C++11 allows, so it may miss an error. It has three limits:
 //!
-//! - A SeqCst fence acquires everything that precedes earlier SeqCst fences. C++11 guarantees less.
-//! - No compare-exchange fails spuriously.
-//! - Loom does not try all orders of two threads' operations on a word. When a thread stores to a
-//!   word, loom also tries to run this store before the most recent operation on the word. When a
-//!   thread loads a word, loom also tries to run this load before the most recent store. So if the
-//!   most recent operation before a store is a load, loom does not exchange the store with an
-//!   earlier store. [`PreemptionPoint`] works around this limit.
+//! - In loom, a SeqCst fence acquires everything that precedes earlier SeqCst fences. In C++11, a
+//!   SeqCst fence guarantees less.
+//! - In loom, no compare-exchange fails spuriously.
+//! - Loom does not try all orders of the operations on a word. If a thread loads a word and then
+//!   stores to it, loom may never run the store before an earlier load by another thread. In this
+//!   case loom does not test that the other thread loads the stored value. The reason is that loom
+//!   compares a store only with the most recent operation on the word, which is here the load by
+//!   the same thread. [`PreemptionPoint`] works around this limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,9 +77,10 @@ impl Bytes {
 }
 
 /// A word by which a model marks the points at which loom shall preempt its threads. Each thread
-/// stores to this word at such a point. No thread loads the word, so loom tries all orders of these
-/// stores, and with them all orders of the points. A word that is never loaded does not synchronise
-/// threads.
+/// stores to this word at such a point. No thread loads the word. So the most recent operation on
+/// the word is always a store, and the third limit above does not apply: within the bounds of
+/// [`explore`], loom tries all orders of these stores, and with them all orders of the points. A
+/// word that is never loaded does not synchronise threads.
 #[derive(Debug)]
 pub(crate) struct PreemptionPoint(AtomicU8);
 

@@ -8,8 +8,9 @@
 //!
 //! A processor without ready fibres checks all other processors, beginning with the one whose
 //! number is next. It repeats this for a while before it sleeps. A processor that always has ready
-//! fibres of its own never checks the others. So a fibre can starve: while a fibre ahead of it in
-//! the lane runs without yielding, it waits until another processor has no ready fibres.
+//! fibres of its own never checks the others. So a ready fibre can starve in its lane: for example,
+//! the processor of this lane runs another fibre that does not yield, and all other processors
+//! always have ready fibres of their own.
 //!
 //! The scheduler does not use times, so it passes 0 to the lanes for each time.
 
@@ -55,7 +56,7 @@ impl Processor {
     fn hand_off(&self, ready: Ready) {
         let record = ready.into_raw().cast_mut();
         // Release: pairs with `swap_handoff`. Acquire: pairs with an earlier `hand_off`, whose
-        // fibre this swap removes.
+        // fibre this swap removes, and with `swap_handoff`, whose caller has announced itself.
         let displaced = self.handoff.swap(record, Ordering::AcqRel);
         if !displaced.is_null() {
             // Two wakers have chosen this processor, and it has not checked its slot in between.
@@ -76,11 +77,15 @@ impl Processor {
 
     /// Takes the fibre from the handoff slot. Swaps the slot even if it is empty. This prevents a
     /// lost wake-up, as the lock of a lane does (`idle.rs`). A processor that becomes idle
-    /// announces itself, then swaps the slot here. A waker swaps the slot in `hand_off`, then looks
-    /// for idle processors. If the waker's swap comes first, this call returns the waker's fibre.
-    /// If the swap here comes first, the waker sees the announcement.
+    /// announces itself, then swaps each slot here. A waker (`put`) swaps a slot in `hand_off`. It
+    /// then wakes the slot's processor or, if that processor was awake, another idle processor. If
+    /// the waker's swap comes first, this call returns the waker's fibre. If the swap here comes
+    /// first, the waker sees the announcement. (`put` also looks for an idle processor before it
+    /// calls `hand_off`, but only to choose the slot.)
     fn swap_handoff(&self) -> Option<Ready> {
-        // Acquire: pairs with `hand_off`.
+        // Acquire: pairs with the release in `hand_off`, so that the fibre's record is visible
+        // here. Release: pairs with the acquire in a later `hand_off`, so that its caller sees that
+        // this processor has announced itself.
         let record = self.handoff.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: `hand_off` stored the result of `into_raw`, and the swap removed it.
         (!record.is_null()).then(|| unsafe { Ready::from_raw(record) })
@@ -156,6 +161,9 @@ impl RunQueues for Steal {
             .find_map(|other| other.lane.try_pop(0).or_else(|| other.take_handoff()))
     }
 
+    // Unlike `steal`, this function begins with the processor's own queues, and checks the slot of
+    // a processor before its lane. It swaps a slot even if it is empty, and waits for the lock of a
+    // lane: this prevents lost wake-ups (see `swap_handoff`).
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         let (number, count) = (state.processor, self.processors.len());
         (0..count)

@@ -48,7 +48,10 @@ impl Objective {
         match self.figure {
             Figure::Mean => MEAN_REQUESTS_MIN,
             Figure::Percentile(at) => {
-                (BEYOND_PERCENTILE_MIN / (1.0 - at / 100.0)).max(MEAN_REQUESTS_MIN)
+                // The expected number of requests that are slower than the percentile must be at
+                // least `BEYOND_PERCENTILE_MIN`. It is the number of all requests times this share.
+                let share_beyond = 1.0 - at / 100.0;
+                (BEYOND_PERCENTILE_MIN / share_beyond).max(MEAN_REQUESTS_MIN)
             }
         }
     }

@@ -19,6 +19,7 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
     };
     let mut lines = vec![String::new(), format!("{time} by size of file")];
     for class in &files.classes {
+        // These are the times that the heading names: `response` is `Some` exactly in open loop.
         let latency = class.response.as_ref().unwrap_or(&class.service);
         let name = size_range(class.smallest_bytes, class.largest_bytes);
         lines.push(format!(
@@ -55,8 +56,9 @@ fn inversion_line(files: &FilesSummary) -> String {
     )
 }
 
-/// Returns the share of each size series (a range of file sizes) in the fastest and in the slowest
-/// tenth of the gets. None: there were too few gets.
+/// Returns which shares of the fastest and of the slowest tenth of the gets were for files of each
+/// size series. A size series is a range of file sizes: `files.size_series` contains the upper
+/// bound of each, and the range begins above the previous bound. None: there were too few gets.
 fn decile_line(files: &FilesSummary) -> Option<String> {
     let deciles = files.size_deciles.as_ref()?;
     let mut text = format!("{:<10}", "sizes");
@@ -66,9 +68,9 @@ fn decile_line(files: &FilesSummary) -> Option<String> {
     ] {
         // Writing into a String cannot fail.
         let _ = write!(text, " {name} tenth");
-        for (share, bound) in shares?.iter().zip(&files.size_series) {
-            let kilobytes = *bound as f64 / 1e3;
-            let _ = write!(text, " {:.0}% to {kilobytes} kB,", share * 100.0);
+        for (share, upper_bound_bytes) in shares?.iter().zip(&files.size_series) {
+            let upper_bound_kb = *upper_bound_bytes as f64 / 1e3;
+            let _ = write!(text, " {:.0}% to {upper_bound_kb} kB,", share * 100.0);
         }
         // Replaces the last comma.
         text.pop();

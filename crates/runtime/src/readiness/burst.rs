@@ -94,8 +94,10 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             })
         };
         let held = std::mem::take(&mut connection.held);
-        // If the held input (received but not consumed) may contain complete requests, answer these
-        // before receiving more.
+        // A connection gets its turn without a receive if it has held input (received but not
+        // consumed) and its session needs no further input. The held input may contain complete
+        // requests, which are answered first. A connection that was not queued is served by
+        // `drain`, in order to receive once more.
         if was_queued && connection.continues_without_input && !held.is_empty() {
             return member(Input::HeldInput(held), false);
         }
@@ -104,6 +106,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         let target = connection.session.upload_buffer();
         if target.len() >= DIRECT_MIN && held.is_empty() && is_plain {
             let received = connection.io.transport.receive(target);
+            // The session gets no input, because `held` is empty. Received bytes are already in the
+            // session's upload buffer.
             let input = Input::HeldInput(held);
             return match self.count_received(slot, received, now_s) {
                 Received::Bytes(len) => {
@@ -133,6 +137,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         let mut held = held;
         let connection = self.table.get_mut(slot)?;
         let transport = &mut connection.io.transport;
+        // Appends the session's input to the held input. A plain transport has held input here, and
+        // appends the received bytes unchanged.
         let transformed = transport.transform(&bytes[..len], held.tail());
         self.buffers.push(bytes);
         if let Err(error) = transformed {
@@ -228,6 +234,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             // A socket stays readable after the end of the stream. With the interest `Read`, every
             // wait would report the socket at once, and the worker would not sleep.
             (false, _) if reached_eof => self.wait_for(slot, Interest::None),
+            // `Next::Close` does not occur here, because `must_close` is then true. It is listed
+            // only because a `match` must be complete.
             (false, Next::Input | Next::Upload | Next::Close) => {
                 self.wait_for(slot, Interest::Read);
             }

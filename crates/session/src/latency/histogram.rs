@@ -34,8 +34,10 @@ pub const LATENCY_BOUNDS_NS: [u64; 16] = [
 /// The number of buckets of the metric, including the last, which has no bound.
 pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
 
-/// The three parts of a decade (the times from a power of ten to the next): where each part ends,
-/// and the width of its narrow buckets. Both are in hundredths of the lower bound of the decade.
+/// The three parts of a decade (the times from a power of ten to the next). Each pair contains the
+/// end of a part, and the width of the narrow buckets in this part. Both are in hundredths of the
+/// lower bound of the decade. For example, the decade from 1 µs to 10 µs has buckets of 0.1 µs up
+/// to 2 µs, then of 0.25 µs up to 5 µs, and then of 0.5 µs up to 10 µs.
 const STEPS: [(u64, u64); 3] = [(200, 10), (500, 25), (1000, 50)];
 /// Number of narrow buckets of a decade.
 const PER_DECADE: usize = 32;
@@ -128,11 +130,16 @@ impl LatencyHistograms {
         }
     }
 
-    /// Sets the longest times to zero, for `stats reset`. The caller then takes a snapshot, which
-    /// is subtracted from all later ones. If the worker records a new longest time during the
-    /// reset, two errors are possible. This call may overwrite the time, although its request is
-    /// counted after the reset. Or the time may remain, although its request is in the subtracted
-    /// snapshot. Neither error changes a count, and the next longer time corrects the maximum.
+    /// Sets the longest times to zero, for `stats reset`. The caller then takes a snapshot of the
+    /// counts, which is subtracted from all later ones.
+    ///
+    /// If the worker records a request during the reset, the longest time may be wrong in one of
+    /// two ways, until a request takes longer. No count is wrong.
+    ///
+    /// - The longest time omits a request that counts: the snapshot does not contain the request,
+    ///   but this call overwrites the request's time with zero.
+    /// - The longest time includes a request that does not count: the snapshot contains the
+    ///   request, but the worker stores the request's time after this call.
     pub(crate) fn clear_max(&self) {
         for cells in &self.classes {
             cells.max_ns.store(0, Ordering::Relaxed);
@@ -202,6 +209,7 @@ impl ClassLatency {
         let mut below = 0;
         for (at, count) in self.narrow.iter().enumerate() {
             below += u128::from(*count);
+            // The rank is 0 if `per_mille` is 0. The second condition then skips empty buckets.
             if below >= rank && below > 0 {
                 let bound_ns = BOUNDS_NS.get(at).copied().unwrap_or(u64::MAX);
                 return bound_ns.min(self.max_ns);
@@ -244,7 +252,8 @@ impl LatencySnapshot {
     }
 
     /// The requests that were recorded after the snapshot `before`. The longest times are those of
-    /// `self`, because the longest time of a part cannot be computed.
+    /// all requests in `self`, because two snapshots do not determine the longest time of only the
+    /// later requests.
     #[must_use]
     pub fn since(mut self, before: &Self) -> Self {
         for (now, before) in self.classes.iter_mut().zip(&before.classes) {

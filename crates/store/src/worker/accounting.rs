@@ -91,7 +91,7 @@ impl Worker {
             self.counters.count(Counter::EvictedMain);
         }
         self.counters.count_age(idle_s);
-        self.record_evicted(block, idle_s, now_s);
+        self.record_evicted_item(block, idle_s, now_s);
     }
 
     /// Counts an expired or flushed item that leaves the index.

@@ -34,9 +34,10 @@ pub struct EvictedItem {
 }
 
 impl Store {
-    /// Sets whether workers record evicted items.
-    pub fn record_evicted(&self, records: bool) {
-        self.records_evicted.store(records, Ordering::Relaxed);
+    /// Turns the recording of evicted items on or off, for all workers. This call itself records no
+    /// item.
+    pub fn record_evicted(&self, is_on: bool) {
+        self.records_evicted.store(is_on, Ordering::Relaxed);
     }
 }
 
@@ -58,9 +59,9 @@ impl Worker {
         std::mem::take(&mut evicted.unrecorded)
     }
 
-    /// Records an evicted item, if items are recorded.
+    /// Records an evicted item, if recording is on.
     #[inline]
-    pub(crate) fn record_evicted(&self, block: Block<'_>, idle_s: u32, now_s: u32) {
+    pub(crate) fn record_evicted_item(&self, block: Block<'_>, idle_s: u32, now_s: u32) {
         if !self.store.records_evicted.load(Ordering::Relaxed) {
             return;
         }

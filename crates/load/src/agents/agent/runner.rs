@@ -124,7 +124,9 @@ fn run(
     config.validate()?;
     // A script cannot be divided among agents. The error text names the option `--agent`.
     config.validate_without_script("--agent")?;
-    // A part fits if its connections are connections of the run and suffice for the threads.
+    // The part must be a range of connection numbers below `config.connections`, and must contain
+    // at least one connection for each thread. An example of the message: "3 connections from
+    // number 8 on are not a part of 20 with one for each of 4 threads": 4 threads need 4.
     if !part.fits(config) {
         let fault = format!(
             "{} connections from number {} on are not a part of {} with one for each of {} threads",
@@ -161,10 +163,10 @@ fn run(
     let open_loop = config.rate != Rate::Max;
     // Sends a window (the measurements of one second) and its number in the run, from 0.
     let on_window = &mut |number, window: &crate::metrics::Window| {
-        // The boundary is the end of the second. Only the last window has none: it contains the
-        // grace period, and is not sent. If all connections are lost, the threads deliver all
-        // further windows immediately. Windows of seconds that have not ended are not sent either,
-        // because the coordinator would reject them.
+        // A window is sent only if its second has ended. The boundary is the end of this second.
+        // The last window is the grace period. It has no boundary and is not sent. If all
+        // connections are lost, the threads deliver all further windows immediately. The boundaries
+        // of these windows are in the future, so the coordinator would reject them.
         let boundary = timeline.boundary(number);
         if boundary.is_some_and(|end_ns| end_ns <= monotonic_ns()) {
             let second = EndedSecond::of(number, window, open_loop);
@@ -181,8 +183,8 @@ fn run(
 }
 
 /// Waits until the session has received the start time, and returns it in nanoseconds of the
-/// monotonic clock. Fails if the run is stopped, or if no start time comes within
-/// [`START_TIMEOUT`].
+/// monotonic clock. Returns [`Error::Stopped`] if the run is stopped. If no start time comes within
+/// [`START_TIMEOUT`], the agent itself stops the run, with the same error.
 fn wait_for_start(start: &mpsc::Receiver<u64>, stop: &AtomicBool) -> Result<u64, Error> {
     let deadline_ns = monotonic_ns() + START_TIMEOUT.as_nanos() as u64;
     loop {
@@ -191,7 +193,8 @@ fn wait_for_start(start: &mpsc::Receiver<u64>, stop: &AtomicBool) -> Result<u64,
             // Not expected: the `Runner` keeps the sender until this thread has ended.
             Err(RecvTimeoutError::Disconnected) => return Err(Error::Stopped),
             Err(RecvTimeoutError::Timeout) => {
-                if stop.load(Ordering::Relaxed) || monotonic_ns() > deadline_ns {
+                let has_timed_out = monotonic_ns() > deadline_ns;
+                if stop.load(Ordering::Relaxed) || has_timed_out {
                     return Err(Error::Stopped);
                 }
             }

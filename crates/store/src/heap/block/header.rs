@@ -8,6 +8,10 @@ use crate::expiry::Expiry;
 pub(super) const EXPIRY_LEN: usize = 4;
 /// The bit of word 2 that is set if the block has an expiry word.
 const EXPIRY_BIT: u32 = 1 << 2;
+/// The position of the lowest bit of the field `short_len` in word 2.
+const SHORT_LEN_SHIFT: u32 = 3;
+/// The position of the lowest bit of the field `key_len` in word 2.
+const KEY_LEN_SHIFT: u32 = 16;
 /// Maximum length of a value whose length fits into the field `short_len` of word 2.
 const SHORT_MAX: usize = (1 << 13) - 1;
 /// The largest CAS that fits into words 1 and 2.
@@ -38,7 +42,8 @@ impl Layout {
     }
 }
 
-/// The header fields of an item that do not change once it is published, except the CAS.
+/// The fields of an item's header that do not change once the item is published. The CAS
+/// does not change either, but is not included, because `Block::set_cas` writes it separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeaderFields {
     pub(crate) layout: Layout,
@@ -75,6 +80,8 @@ impl HeaderFields {
             value_len,
             flags,
             pieces: 0,
+            // A touch that gives an expiry to a block without an expiry word has to move the block.
+            // Wide blocks are usually large. So they always have the word, which avoids the move.
             has_expiry_word: has_expiry_word || is_wide,
         }
     }
@@ -104,9 +111,10 @@ impl HeaderFields {
     #[inline]
     pub(crate) fn block_len(&self) -> usize {
         let body_len = match self.layout {
-            // A block is aligned to 4 and the list of pieces to 8, so there may be 4 bytes of
-            // padding before the list. Every block with a list includes these 4 bytes, so that a
-            // copy of it fits at any address.
+            // The list of pieces is aligned to 8, but the block only to 4. So it depends on the
+            // address of the block whether 4 bytes of padding precede the list. The length always
+            // includes these 4 bytes. So a copy of the block at another address, where the padding
+            // may be needed, has the same length.
             Layout::Pieces => self.key_len.next_multiple_of(4) + 4 + 8 * self.pieces,
             Layout::Plain | Layout::Flags | Layout::Wide => self.key_len + self.value_len,
         };
@@ -120,7 +128,12 @@ const fn key_start(layout: Layout, has_expiry_word: bool) -> usize {
     HEADER_LEN + expiry_len + layout.extra_len()
 }
 
-/// Word 2 of a block.
+/// Word 2 of a block. Its fields, from the lowest bit on:
+///
+/// ```text
+/// bits   0-1     2                3-15       16-23    24-31
+/// field  layout  has_expiry_word  short_len  key_len  high 8 bits of the CAS
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeaderWord(u32);
 
@@ -162,7 +175,7 @@ impl HeaderWord {
         } else {
             0
         };
-        let lens = (fields.key_len as u32) << 16 | (short_len as u32) << 3;
+        let lens = (fields.key_len as u32) << KEY_LEN_SHIFT | (short_len as u32) << SHORT_LEN_SHIFT;
         Self(lens | expiry_bit | fields.layout as u32)
     }
 
@@ -195,13 +208,13 @@ impl HeaderWord {
 
     #[inline]
     pub(super) const fn key_len(self) -> usize {
-        (self.0 >> 16 & 0xff) as usize
+        (self.0 >> KEY_LEN_SHIFT & 0xff) as usize
     }
 
     /// Returns the length of the value, in the layouts Plain and Flags.
     #[inline]
     pub(super) const fn short_len(self) -> usize {
-        (self.0 >> 3) as usize & SHORT_MAX
+        (self.0 >> SHORT_LEN_SHIFT) as usize & SHORT_MAX
     }
 
     #[inline]
