@@ -82,6 +82,10 @@ impl ScriptReader {
             key_lens.push(self.key_len(number, &word).unwrap_or(MALFORMED));
         }
         let mut is_complete = self.check_count(key_lens.len() as u64);
+        if !is_complete {
+            // Otherwise the rest of the first line would be read as lengths of values.
+            words.skip_line()?;
+        }
         let mut number = 0;
         while let Some(word) = words.next_in_line(number)? {
             let key_len = key_lens.get(number as usize).copied();
@@ -202,6 +206,12 @@ impl<R: Read> Words<R> {
         }
     }
 
+    /// Skips the rest of a line.
+    fn skip_line(&mut self) -> io::Result<()> {
+        while let Item::Word(_) = self.next()? {}
+        Ok(())
+    }
+
     /// Returns the next word, line end, or end of the input.
     fn next(&mut self) -> io::Result<Item> {
         let mut word = Vec::new();
@@ -310,6 +320,20 @@ mod tests {
         assert_eq!(
             summary.faults,
             ["value length 2: there is no such key length"]
+        );
+    }
+
+    /// Regression test. The rest of a first line that is too long was read as lengths of values.
+    #[test]
+    fn the_rest_of_a_first_line_that_is_too_long_is_skipped() {
+        let first_line = "11 ".repeat(SCRIPT_LENGTHS_MAX) + "21 31";
+        let (sets, summary) = read(&format!("{first_line}\n121 131\n"), Op::Set);
+        assert_eq!(sets, [(10, 120), (10, 130)]);
+        assert!(!summary.ended);
+        let (count, most) = (SCRIPT_LENGTHS_MAX, SCRIPT_LENGTHS_MAX - 1);
+        assert_eq!(
+            summary.faults[0],
+            format!("length {count}: a line has at most {most} lengths")
         );
     }
 }
