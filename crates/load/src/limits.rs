@@ -58,6 +58,9 @@ pub const OPENING_BACKOFF_NS: u64 = 20_000_000;
 /// Longest duration of an attempt to open a connection. An attempt starts when the socket is
 /// created, and ends when the server has answered `version`.
 pub const OPENING_TIMEOUT_NS: u64 = 10_000_000_000;
+/// Interval at which connections that are being opened are checked for a stop of the run and for
+/// attempts that last longer than [`OPENING_TIMEOUT_NS`].
+pub const OPENING_CHECK_NS: u64 = 1_000_000_000;
 /// Number of files that the process can open in addition to its connections.
 pub const OPEN_FILES_RESERVE: u64 = 64;
 /// Number of connections of a prefill to each target.

@@ -7,8 +7,8 @@
 //! accepts slowly.
 
 mod probe;
+mod start_queue;
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +21,13 @@ use sys::socket::Stream;
 
 pub(crate) use probe::Probe;
 use probe::{ProbeReader, Unexpected};
+use start_queue::{NextStart, StartQueue};
 
 use crate::config::Target;
 use crate::error::Error;
 use crate::limits::{
-    EVENTS_MAX, OPEN_FILES_RESERVE, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_TIMEOUT_NS,
+    EVENTS_MAX, OPEN_FILES_RESERVE, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_CHECK_NS,
+    OPENING_TIMEOUT_NS,
 };
 
 /// Raises the process's limit of open files so that `connections` connections can be opened.
@@ -76,41 +78,13 @@ pub(crate) fn open(
     share: Share,
     stop: &AtomicBool,
 ) -> Result<Vec<Stream>, Error> {
-    let Share {
-        first,
-        count,
-        all,
-        concurrent_max,
-    } = share;
-    let mut opener = Opener {
-        targets,
-        sources,
-        probe,
-        poll,
-        first,
-        all,
-        openings: (0..count).map(|_| Opening::default()).collect(),
-        to_start: (0..count).collect(),
-        in_progress: 0,
-        open_count: 0,
-    };
+    let mut opener = Opener::new(targets, sources, probe, poll, share);
     let mut events = Events::with_capacity(EVENTS_MAX);
-    let mut ready = Vec::with_capacity(EVENTS_MAX);
-    while opener.open_count < count {
+    while opener.open_count < share.count {
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
-        let pause_ns = opener.start_due(concurrent_max)?;
-        poll.wait(&mut events, Some(pause_ns))
-            .map_err(Error::system("wait for connections"))?;
-        ready.clear();
-        ready.extend(events.iter().map(|event| event.token as u32));
-        for &connection in &ready {
-            opener.advance(connection)?;
-        }
-        if ready.is_empty() {
-            opener.check_deadlines()?;
-        }
+        opener.step(&mut events, monotonic_ns())?;
     }
     let streams = opener
         .openings
@@ -132,9 +106,11 @@ struct Opening {
 
 /// The stage of opening a connection. Times are on the monotonic clock. `started_ns` is the time at
 /// which the current attempt started.
+#[derive(Default)]
 enum Stage {
-    /// The connection is in `to_start`. The next attempt starts at `not_before_ns` or later.
-    ToStart { not_before_ns: u64 },
+    /// The connection is in `to_start`.
+    #[default]
+    ToStart,
     /// The connection is being established.
     Connecting { stream: Stream, started_ns: u64 },
     /// The connection is established, `version` was sent, and its answer has not arrived.
@@ -145,12 +121,6 @@ enum Stage {
     },
     /// The server has answered `version`.
     Open(Stream),
-}
-
-impl Default for Stage {
-    fn default() -> Self {
-        Self::ToStart { not_before_ns: 0 }
-    }
 }
 
 /// The state of opening the connections of one share. In the methods of this type, `connection` is
@@ -164,35 +134,76 @@ struct Opener<'a> {
     first: u32,
     /// The number of connections of the run, for an error message.
     all: u32,
+    /// Maximum number of connections that are opened concurrently.
+    concurrent_max: usize,
     openings: Vec<Opening>,
     /// The connections in the stage `ToStart`.
-    to_start: VecDeque<u32>,
+    to_start: StartQueue,
     /// The number of connections in the stages `Connecting` and `AwaitingVersion`.
     in_progress: usize,
     /// The number of connections in the stage `Open`.
     open_count: u32,
+    /// When to check next whether an attempt lasts too long.
+    next_check_ns: u64,
 }
 
-impl Opener<'_> {
+impl<'a> Opener<'a> {
+    fn new(
+        targets: &'a [Target],
+        sources: &'a [IpAddr],
+        probe: Probe,
+        poll: &'a Poll,
+        share: Share,
+    ) -> Self {
+        Self {
+            targets,
+            sources,
+            probe,
+            poll,
+            first: share.first,
+            all: share.all,
+            concurrent_max: share.concurrent_max,
+            openings: (0..share.count).map(|_| Opening::default()).collect(),
+            to_start: StartQueue::with_all_due(share.count),
+            in_progress: 0,
+            open_count: 0,
+            next_check_ns: 0,
+        }
+    }
+
+    /// Starts the attempts that are due at `now_ns`, waits for ready sockets, and takes the next
+    /// step of each of them. Waits for at most [`OPENING_CHECK_NS`]. Fails if an attempt lasts too
+    /// long.
+    fn step(&mut self, events: &mut Events, now_ns: u64) -> Result<(), Error> {
+        let pause_ns = self.start_due(now_ns)?;
+        self.poll
+            .wait(events, Some(pause_ns))
+            .map_err(Error::system("wait for connections"))?;
+        for event in events.iter() {
+            self.advance(event.token as u32)?;
+        }
+        // Other connections may be ready at every wait, so the check does not depend on a wait that
+        // times out. `now_ns` is the time before the wait: if this process was stopped during the
+        // wait, an answer that arrived meanwhile is read before its attempt is overdue.
+        if now_ns >= self.next_check_ns {
+            self.next_check_ns = now_ns + OPENING_CHECK_NS;
+            self.check_deadlines(now_ns)?;
+        }
+        Ok(())
+    }
+
     /// Starts the attempts that are due, while fewer than `concurrent_max` connections are being
     /// opened. Returns a timeout in nanoseconds. The caller waits for a ready socket for at most
     /// this time, and then calls `start_due` again.
-    fn start_due(&mut self, concurrent_max: usize) -> Result<u64, Error> {
-        let now_ns = monotonic_ns();
-        while self.in_progress < concurrent_max {
-            let Some(&connection) = self.to_start.front() else {
-                break;
-            };
-            if let Stage::ToStart { not_before_ns } = self.openings[connection as usize].stage
-                && not_before_ns > now_ns
-            {
-                return Ok(not_before_ns - now_ns);
+    fn start_due(&mut self, now_ns: u64) -> Result<u64, Error> {
+        while self.in_progress < self.concurrent_max {
+            match self.to_start.next(now_ns) {
+                NextStart::Due(connection) => self.start(connection, now_ns)?,
+                NextStart::After(delay_ns) => return Ok(delay_ns.min(OPENING_CHECK_NS)),
+                NextStart::None => break,
             }
-            self.to_start.pop_front();
-            self.start(connection, now_ns)?;
         }
-        // Each second, `open` checks for a stop and for attempts that last too long.
-        Ok(OPENING_TIMEOUT_NS / 10)
+        Ok(OPENING_CHECK_NS)
     }
 
     /// Starts an attempt to open a connection.
@@ -338,16 +349,14 @@ impl Opener<'_> {
                 source: error,
             });
         }
-        opening.stage = Stage::ToStart {
-            not_before_ns: monotonic_ns() + (OPENING_BACKOFF_NS << (opening.attempts - 1)),
-        };
-        self.to_start.push_back(connection);
+        opening.stage = Stage::ToStart;
+        let delay_ns = OPENING_BACKOFF_NS << (opening.attempts - 1);
+        self.to_start.push(connection, monotonic_ns() + delay_ns);
         Ok(())
     }
 
     /// Fails if an attempt in progress has lasted longer than [`OPENING_TIMEOUT_NS`].
-    fn check_deadlines(&self) -> Result<(), Error> {
-        let now_ns = monotonic_ns();
+    fn check_deadlines(&self, now_ns: u64) -> Result<(), Error> {
         for (connection, opening) in (0..).zip(&self.openings) {
             let is_overdue =
                 |started_ns: u64| now_ns.saturating_sub(started_ns) > OPENING_TIMEOUT_NS;
@@ -387,5 +396,49 @@ impl Opener<'_> {
 
     fn target(&self, connection: u32) -> Target {
         target_of(self.targets, self.first + connection).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Regression test. Deadlines were checked only after a wait without events, so the events of
+    /// one connection postponed the deadlines of all others.
+    #[test]
+    fn an_attempt_times_out_although_another_connection_has_events() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let targets = [Target::Tcp(server.local_addr().unwrap())];
+        let poll = Poll::new().unwrap();
+        let share = Share {
+            first: 0,
+            count: 2,
+            all: 2,
+            concurrent_max: 2,
+        };
+        let mut opener = Opener::new(&targets, &[], Probe::Text, &poll, share);
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let is_awaited = |opening: &Opening| matches!(opening.stage, Stage::AwaitingVersion { .. });
+        while !opener.openings.iter().all(is_awaited) {
+            opener.step(&mut events, 0).unwrap();
+        }
+        // The server never completes the answer on the first connection, and never answers on the
+        // second.
+        let (mut slow, _) = server.accept().unwrap();
+        let _silent = server.accept().unwrap();
+        let mut step_at = |now_ns| {
+            slow.write_all(b"V").unwrap();
+            let stepped = opener.step(&mut events, now_ns);
+            assert!(!events.is_empty());
+            stepped
+        };
+        for second in 1..=10 {
+            step_at(second * 1_000_000_000).unwrap();
+        }
+        let overdue = step_at(OPENING_TIMEOUT_NS + OPENING_CHECK_NS);
+        assert!(matches!(overdue, Err(Error::Silent { waited_s: 10, .. })));
     }
 }
