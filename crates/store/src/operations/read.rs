@@ -137,7 +137,8 @@ impl Worker {
 
     /// Finds the item again for a read that touches or claims it, and changes it under the lock of
     /// its index shard, as a write does. Returns the item as it was before the change, with its
-    /// index entry. `None` and the errors are those of [`Worker::read`].
+    /// index entry. `None` and the errors are those of [`Worker::read`]. A miss has been passed to
+    /// the miniatures.
     fn find_and_change(
         &mut self,
         key: &[u8],
@@ -151,12 +152,17 @@ impl Worker {
         // the item meanwhile.
         let (writer, found) = loop {
             let writer = self.store.index.lock(hash.0);
-            let found = writer.find(|entry| self.has_key(entry, key));
-            let found = found.ok_or(Miss::Absent)?;
+            let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
+                drop(writer);
+                self.sample_miss(hash, now_s, options);
+                return Err(Miss::Absent);
+            };
             let location = found.entry().location();
             let block = self.block(location);
             if let Some(miss) = self.miss_reason(location, block, now_s) {
                 self.unlink_expired_found(&writer, &found, block, now_s);
+                drop(writer);
+                self.sample_miss(hash, now_s, options);
                 return Err(miss);
             }
             let unstorable_expiry = options
@@ -364,7 +370,10 @@ impl Worker {
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::limits::SAMPLES_PER_SECOND;
     use crate::{Config, Deleted, Mode, Store, Write};
 
     const NOW_S: u32 = 1;
@@ -425,6 +434,42 @@ mod tests {
             // Recording the read must keep the dead mark.
             block.record_access(block.access(), block.access().fetched_at(NOW_S + 1));
             assert!(block.is_marked_dead(), "{key}");
+        }
+    }
+
+    /// Regression test. The item of a touch may vanish after the read has found it and before the
+    /// read locks its index shard. Such a miss was not passed to the miniatures.
+    #[test]
+    fn a_miss_that_is_found_under_the_lock_is_sampled() {
+        let mut worker = worker();
+        worker.store.miniatures.start(1);
+        let is_watched = |key: &String| {
+            let hash = worker.hash(key.as_bytes());
+            worker.store.miniatures.watches(hash.0)
+        };
+        let key = (0..).map(|number| number.to_string()).find(is_watched);
+        let key = key.unwrap();
+        let hash = worker.hash(key.as_bytes());
+        let write = Write::plain(Mode::Set, Expiry::at(NOW_S + 1));
+        let put = worker.put(key.as_bytes(), hash, b"value", &write, NOW_S);
+        assert!(put.is_ok());
+        let touch = Read {
+            touch: Some(Expiry::NEVER),
+            ..Read::default()
+        };
+        // The first touch unlinks the expired item.
+        for (now_s, miss) in [(10, Miss::Expired), (20, Miss::Absent)] {
+            let found = worker.find_and_change(key.as_bytes(), hash, now_s, touch);
+            assert_eq!(found.err(), Some(miss));
+            let admitted = Cell::new(0);
+            for _ in 0..100 {
+                worker.sample(hash, now_s, || {
+                    admitted.set(admitted.get() + 1);
+                    SampledAccess::Missed
+                });
+            }
+            // The miss was the first of the key's samples in this second.
+            assert_eq!(admitted.get(), SAMPLES_PER_SECOND - 1, "{miss:?}");
         }
     }
 
