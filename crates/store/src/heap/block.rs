@@ -411,6 +411,18 @@ impl<'h> Block<'h> {
         }
     }
 
+    /// Returns the length of all blocks of an item in bytes: of this block, and of those of its
+    /// pieces, if any.
+    pub(crate) fn len_with_pieces(self) -> usize {
+        let pieces_len = match self.is_in_pieces() {
+            // Every piece except the last is full, and the length of a full piece is a multiple of
+            // 4. So only the block of the last piece is padded.
+            true => (PIECE_HEADER_LEN * self.count_pieces() + self.value_len()).next_multiple_of(4),
+            false => 0,
+        };
+        self.len() + pieces_len
+    }
+
     /// Returns the length of a block with layout Wide or Pieces, or of a piece.
     fn long_len(self) -> usize {
         match self.is_piece() {

@@ -96,16 +96,44 @@ impl Worker {
     }
 }
 
-/// Returns the properties of an item that the miniatures simulate. The length does not include the
-/// headers of pieces, which are small.
+/// Returns the properties of an item that the miniatures simulate.
 pub(crate) fn traits(block: Block<'_>) -> Traits {
-    let pieces_len = if block.is_in_pieces() {
-        block.value_len()
-    } else {
-        0
-    };
     Traits {
-        bytes: u32::try_from(block.len() + pieces_len).unwrap_or(u32::MAX),
+        bytes: u32::try_from(block.len_with_pieces()).unwrap_or(u32::MAX),
         expiry: block.expiry(),
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+    use crate::expiry::Expiry;
+    use crate::{Config, Mode, Store, Write};
+
+    const NOW_S: u32 = 1;
+
+    /// The miniatures compare the lengths of items with the memory of the store, which the headers
+    /// of pieces fill too.
+    #[test]
+    fn the_simulated_length_of_an_item_is_that_of_its_live_blocks() {
+        for value_len in [0, 5, 1000, 100_001, 1 << 20, 3_000_003] {
+            let config = Config {
+                memory_bytes: 64 << 20,
+                item_max: 4 << 20,
+                hash_seed: 1,
+                ..Config::DEFAULT
+            };
+            let mut worker = Store::new(config).unwrap().worker();
+            let hash = worker.hash(b"key");
+            let write = Write::plain(Mode::Set, Expiry::NEVER);
+            let put = worker.put(b"key", hash, &vec![1; value_len], &write, NOW_S);
+            assert!(put.is_ok());
+            let has_key = |entry| worker.has_key(entry, b"key");
+            let entry = worker.store.index.find(hash.0, has_key).unwrap();
+            let traits = traits(worker.block(entry.location()));
+            let live = worker.store().statistics().bytes_live;
+            assert_eq!(u64::from(traits.bytes), live, "{value_len}");
+        }
     }
 }
