@@ -203,7 +203,8 @@ impl<T> Drop for Receiver<T> {
             let values = std::mem::take(&mut state.values);
             drop(state);
             all.grant_all();
-            // Not earlier: dropping a value may run any code of its type.
+            // The values are dropped after the lock is released. Dropping a value may run any code
+            // of its type. If this code used the channel under the lock, it would wait forever.
             drop(values);
         }
     }

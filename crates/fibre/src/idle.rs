@@ -17,12 +17,16 @@
 //! asleep:
 //!
 //! ```text
-//! AWAKE ── sleep ──► ASLEEP       NOTIFIED: the processor must not sleep, and wakes if asleep
-//!   └─ wake ► NOTIFIED ◄─ wake, and the event is set
+//!  AWAKE ── begin_sleep ──► ASLEEP
+//!    │                        │
+//!   wake          wake, which also sets the event
+//!    │                        │
+//!    └─────► NOTIFIED ◄───────┘
 //! ```
 //!
-//! After a sleep, and when a notification has kept it from sleeping, the processor sets its word to
-//! `AWAKE` again.
+//! `NOTIFIED` means that the processor must not sleep, and that it wakes if it was asleep. After a
+//! sleep, and when a notification has kept it from sleeping, the processor sets its word to `AWAKE`
+//! again.
 
 use std::io;
 
@@ -97,7 +101,8 @@ impl IdleProcessors {
     }
 
     /// Removes the processor that announced itself last from the list, and returns it. The caller
-    /// then enqueues a fibre and wakes this processor.
+    /// then wakes the returned processor, unless the caller runs on this processor itself. If the
+    /// new fibre is not in a lane yet, the caller first puts it in this processor's handoff slot.
     pub(crate) fn take_one(&self) -> Option<usize> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -115,9 +120,13 @@ impl IdleProcessors {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes a processor. The caller has removed it from the list; or the processor must check
-    /// whether the runtime stops, or must cancel requests, and need not be idle. Returns false if
-    /// the processor was not asleep; it may then be running a fibre already.
+    /// Wakes a processor if it is asleep. There are two kinds of calls:
+    ///
+    /// - To let the processor run a fibre. The caller has removed the processor from the list.
+    /// - To let the processor stop, or submit the cancellation of an I/O request. The processor may
+    ///   or may not be in the list, and the list does not change.
+    ///
+    /// Returns false if the processor was not asleep; it may then be running a fibre already.
     pub(crate) fn wake(&self, processor: usize) -> bool {
         let parker = &self.parkers[processor];
         // Release: pairs with `begin_sleep` and `end_sleep`; after either, the processor sees what
@@ -140,7 +149,7 @@ impl IdleProcessors {
     /// processor. The processor then must not sleep, and the notification is cleared.
     pub(crate) fn begin_sleep(&self, processor: usize) -> bool {
         let word = &self.parkers[processor].word;
-        // Acquire: pairs with `wake`.
+        // Acquire: pairs with `wake`. Nothing depends on the release, as in `end_sleep`.
         let is_asleep = word
             .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
@@ -154,7 +163,8 @@ impl IdleProcessors {
     /// Called by the processor when its sleep has ended, by a waker or otherwise. Clears a
     /// notification.
     pub(crate) fn end_sleep(&self, processor: usize) {
-        // Acquire: pairs with `wake`.
+        // Acquire: pairs with `wake`. Nothing depends on the release: a waker uses only the word
+        // itself, and no data that this processor wrote before.
         self.parkers[processor].word.swap(AWAKE, Ordering::AcqRel);
     }
 }

@@ -131,7 +131,7 @@ impl Reactor {
     pub(crate) fn after_sleep(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.reap(on_received),
-            Self::Readiness(poller) => poller.after_sleep(),
+            Self::Readiness(poller) => poller.handle_events(),
         }
     }
 }

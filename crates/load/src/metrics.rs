@@ -40,6 +40,9 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// Adds the counts of another window. For the windows of several threads or agents over the
+    /// same section of the run, each sum is the count of all of them. For successive windows, the
+    /// sums of `outstanding` and `waiting` mean nothing, and are not used.
     fn merge(&mut self, other: &Self) {
         self.answered += other.answered;
         self.gets += other.gets;
@@ -96,9 +99,12 @@ pub(crate) struct Latencies {
     /// The same latencies, grouped by the size class of the requested file. The index is a
     /// [`SizeClass`]. None: no file of the class was requested.
     classes: [Option<Box<OperationLatencies>>; SizeClass::COUNT],
-    /// The time from the intended send time of a request to its actual send time (open loop).
+    /// The time from the intended send time of a request to its actual send time (open loop). It
+    /// includes the time in which the connection cannot send, because it has its maximum of
+    /// outstanding requests or its socket has no space.
     pub(crate) slip: Histogram,
-    /// The delay that the generator's thread adds to a request ([`crate::engine`], open loop).
+    /// The delay that the generator's thread itself adds to a request (open loop): a send later
+    /// than the connection could send, and a late receive of the answer ([`crate::engine`]).
     pub(crate) lateness: Histogram,
 }
 
@@ -250,12 +256,12 @@ impl OperationCounts {
 /// requests* are those whose intended time (closed loop: send time) lies in it.
 #[derive(Debug)]
 pub(crate) struct Totals {
-    /// The number of measured requests.
+    /// The number of measured requests, including the follow-ups.
     pub(crate) intended: u64,
     /// Measured requests that were sent.
     pub(crate) sent: u64,
-    /// Measured requests that an answer caused, such as the set after a miss. They are not part of
-    /// the schedule.
+    /// Measured requests that an answer caused, such as the set after a miss. They are not in the
+    /// schedule, but `intended` counts them as well (in a closed loop, once they are sent).
     pub(crate) follow_ups: u64,
     /// The counts of each operation, over its measured requests. The index is an [`Op`].
     pub(crate) operations: [OperationCounts; Op::COUNT],

@@ -23,7 +23,8 @@ pub(crate) enum Outcome {
     ReadMany,
     /// The outcome of a storage command.
     Store(StoreOutcome),
-    /// The outcome of a deletion or a mark.
+    /// The outcome of a deletion or a mark. (A mark makes an item stale, or empties its value, or
+    /// both.)
     Delete(DeleteOutcome),
     /// The outcome of an addition to a counter, or of a subtraction from it.
     Arith(ArithOutcome),
@@ -156,7 +157,8 @@ pub(crate) enum ServerOutcome {
     CrawlerDisabled,
     /// Another dump or crawl is in progress.
     CrawlerBusy,
-    /// The command enables dumps and crawls, but they are enabled already.
+    /// The command was to enable dumps and crawls, but they are enabled already. The name is that
+    /// of memcached's reply: the crawler's thread was not started.
     CrawlerNotStarted,
     /// The client tried to set the clock back, or too far forward.
     ClockOnlyForward,
@@ -197,14 +199,13 @@ impl<I: EncodedItem> FoundItem<'_, I> {
     #[inline]
     pub(crate) fn times(&self) -> Times {
         let expiry = |exptime| self.now.expiry(exptime);
+        // The times to live of the item, if this request has created it (memcached's vivify).
+        let created = self.options.created();
         Times {
             now_s: self.now.elapsed_s,
             before: self.item.expiry(),
             touched: self.options.touch.map(expiry),
-            vivified: self
-                .options
-                .created()
-                .map(|vivify| expiry(vivify.reply_exptime)),
+            vivified: created.map(|vivify| expiry(vivify.reply_exptime)),
         }
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! The command walks the whole index ([`ItemWalk`](crate::item_walk::ItemWalk)), because items are
 //! not ordered by key. The operator of the server sets how many entries of the index the command
-//! may visit in a second ([`VisitRate`]). When the rate allows no further step, the session waits
-//! for a ticket. The server completes the ticket after a pause
-//! ([`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE)), which gives the session its next turn. Only one
-//! such walk exists at a time, so the rate is that of the whole server.
+//! may visit in a second ([`VisitRate`]). When the rate allows no further step, the session pauses:
+//! it issues a *ticket*, a promise of a result that the session waits for. The server completes the
+//! ticket after the time [`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE). Here the result is not
+//! used; its arrival gives the session its next turn. Only one such walk exists at a time, so the
+//! rate is that of the whole server.
 
 use protocol::reply;
 use protocol::{PrefixAction, PrefixCommand};
@@ -23,8 +24,8 @@ pub(crate) struct PrefixTask {
     /// The number of items found. An item that moves in the index during the walk may be counted
     /// twice.
     items: u64,
-    /// The sum of the lengths of these items in bytes, including the overhead of an item that
-    /// memcached would add.
+    /// The sum of the lengths of these items in bytes. The length of an item is the one that it
+    /// would have in memcached, with memcached's overhead ([`item_len`]).
     bytes: u64,
     rate: VisitRate,
 }
@@ -51,14 +52,14 @@ impl PrefixTask {
         self.rate.pause();
     }
 
-    /// Counts the item if its key begins with the prefix. Then lists it in `bytes`, or says that
-    /// the walk deletes it.
+    /// Counts the item if its key begins with the prefix. If the command lists items, also writes
+    /// the item's line of the reply to `output`. Returns whether the walk deletes the item.
     pub(crate) fn visit(
         &mut self,
         key: &[u8],
         item: &Item<'_>,
         now: Now,
-        bytes: &mut Vec<u8>,
+        output: &mut Vec<u8>,
     ) -> WalkAction {
         if !key.starts_with(&self.prefix) {
             return WalkAction::Keep;
@@ -66,7 +67,7 @@ impl PrefixTask {
         self.items += 1;
         self.bytes += item_len(key.len(), item.flags, item.value_len()) as u64;
         match self.action {
-            PrefixAction::List => reply::metadump(bytes, &fields(key, item, now)),
+            PrefixAction::List => reply::metadump(output, &fields(key, item, now)),
             PrefixAction::Count => {}
             PrefixAction::Delete => return WalkAction::Delete,
         }
@@ -74,22 +75,22 @@ impl PrefixTask {
     }
 
     /// Writes the end of the reply.
-    pub(crate) fn end(&self, bytes: &mut Vec<u8>) {
-        self.write_counts(bytes);
-        bytes.extend_from_slice(reply::END);
+    pub(crate) fn end(&self, output: &mut Vec<u8>) {
+        self.write_counts(output);
+        output.extend_from_slice(reply::END);
     }
 
     /// Writes the end of the reply if the walk may have missed items. The counts are written
     /// nevertheless, because a deletion has deleted the items that it counted.
-    pub(crate) fn end_incomplete(&self, bytes: &mut Vec<u8>) {
-        self.write_counts(bytes);
-        bytes.extend_from_slice(reply::DUMP_INCOMPLETE);
+    pub(crate) fn end_incomplete(&self, output: &mut Vec<u8>) {
+        self.write_counts(output);
+        output.extend_from_slice(reply::DUMP_INCOMPLETE);
     }
 
-    fn write_counts(&self, bytes: &mut Vec<u8>) {
+    fn write_counts(&self, output: &mut Vec<u8>) {
         if self.action != PrefixAction::List {
-            reply::stat_number(bytes, b"items", self.items);
-            reply::stat_number(bytes, b"bytes", self.bytes);
+            reply::stat_number(output, b"items", self.items);
+            reply::stat_number(output, b"bytes", self.bytes);
         }
     }
 }

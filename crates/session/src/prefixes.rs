@@ -2,9 +2,9 @@
 //!
 //! The prefix of a key ends before the first delimiter (`-D`, a colon by default). A key without a
 //! delimiter is not counted. Each worker has its own table with its own lock. Besides the worker,
-//! only commands about statistics take this lock. Counting is off by default. It then costs a
-//! request only one branch: a request tests whether it has to be counted by prefix or logged for
-//! `watch`, with one flag for both.
+//! only commands about statistics take this lock. Counting is off by default. While it is off,
+//! it costs a request only one branch: a request tests whether it has to be counted by prefix or
+//! logged for `watch`, with one flag for both.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -103,9 +103,9 @@ impl PrefixCounts {
 
     /// Removes all prefixes.
     pub(crate) fn clear(&self) {
-        // Unlike `HashMap::clear`, this also frees the memory of the table. Freeing a large table
-        // takes long, so `drop` does it when the lock has been released, at the end of this
-        // statement.
+        // Unlike `HashMap::clear`, this also frees the memory of the table. The lock is released at
+        // the end of the `let` statement. Freeing a large table takes long, so the table is freed
+        // only after that, by `drop`.
         let old = std::mem::take(&mut *self.table());
         drop(old);
     }

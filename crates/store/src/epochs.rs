@@ -75,17 +75,20 @@ impl Epochs {
     /// the stamp [has passed](Self::has_passed).
     pub(crate) fn retire(&self) -> Stamp {
         // Release: pairs with the acquire in `quiescent`. A worker that reads this stamp there also
-        // sees that the memory was unlinked. Acquire: pairs with the release in earlier calls of
-        // `retire` by other threads. So a worker that reads this stamp also sees that the memory
-        // retired by these calls was unlinked.
+        // sees that the memory was unlinked. Acquire: pairs with the release in the call of
+        // `retire` that stored the previous stamp, and through it with the earlier calls. So this
+        // thread sees that the memory with older stamps was unlinked, and its release passes this
+        // on.
         Stamp(self.newest.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
     /// Returns true if no worker holds references to the memory that was retired with `stamp`.
     pub(crate) fn has_passed(&self, stamp: Stamp) -> bool {
-        // Pairs with the fence in `WorkerSlot::online`. If the loads below find a worker offline,
-        // the fence in that worker's next `online` comes after the fence here. So the worker sees,
-        // once it is online, that the memory was unlinked.
+        // Pairs with the fence in `WorkerSlot::online`, which comes after the worker's announcement
+        // that it is online. If that fence came before the fence here, the loads below would find
+        // this announcement or a later one. So if they find the worker offline, the fence in its
+        // next `online` comes after the fence here, and the worker then sees that the memory was
+        // unlinked.
         fence(Ordering::SeqCst);
         // Acquire: pairs with the release in `WorkerSlot::quiescent` and `WorkerSlot::offline`. So
         // the reads of a worker before its announcement happen before the memory is reused.

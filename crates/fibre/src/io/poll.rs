@@ -105,8 +105,9 @@ impl Poller {
 
     /// Handles the events that are available now. Returns the number of fibres that were woken.
     pub(crate) fn poll(&self) -> usize {
-        self.wait(Some(0));
-        self.after_sleep()
+        let no_sleep = Some(0);
+        self.wait(no_sleep);
+        self.handle_events()
     }
 
     /// Sleeps until there is an event or the timeout has passed.
@@ -139,7 +140,7 @@ impl Poller {
 
     /// Handles the events of the last wait: opens the gates of ready sockets. Returns the number of
     /// fibres that were woken.
-    pub(crate) fn after_sleep(&self) -> usize {
+    pub(crate) fn handle_events(&self) -> usize {
         // SAFETY: this is the processor's own thread.
         let events = unsafe { &mut *self.events.get() };
         let mut count = 0;
@@ -198,9 +199,9 @@ impl Gate {
     /// by mistake. This happens because epoll also reports a hang-up for a socket that is not
     /// connected yet.
     ///
-    /// Returns true if the gate was open forever. A gate that is open forever ignores events, so
-    /// the socket may have become ready since the system call without a trace. The caller then
-    /// repeats the system call before it waits.
+    /// Returns true if the gate was open forever. The caller then repeats the system call before it
+    /// waits: the socket may have become ready after the first call, and a gate that is open
+    /// forever does not record such an event.
     pub(crate) fn close_if_forever(&self) -> bool {
         self.word
             // Acquire: pairs with `open`.

@@ -100,10 +100,11 @@ pub enum Refusal {
     },
 }
 
-/// An agent's measurements of one window, as a message. A window is a section of the run of one
-/// second or less. The measurements of all operations (get, set and so on) are merged, because the
-/// coordinator only shows figures for all operations together. Each `String` is a histogram of
-/// times in nanoseconds, serialised in the HDR V2 format and encoded in Base64.
+/// An agent's measurements of one window, as a message. A window is a section of a run. Most
+/// windows are one second long, hence the name of this type. The first one, and the last one that
+/// is sent, may be shorter. The measurements of all operations (get, set and so on) are merged,
+/// because the coordinator only shows figures for all operations together. Each `String` is a
+/// histogram of times in nanoseconds, serialised in the HDR V2 format and encoded in Base64.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndedSecond {
@@ -201,15 +202,19 @@ mod tests {
         Message::parse(body).unwrap()
     }
 
+    /// The bytes of a nonce or of a proof.
+    fn bytes() -> impl Strategy<Value = [u8; 32]> {
+        any::<[u8; 32]>()
+    }
+
     /// Messages of all kinds, except for `Probe`, `Second` and `Done`, with random content.
     fn messages() -> impl Strategy<Value = Message> {
-        // A nonce or a proof.
-        let bytes = any::<[u8; 32]>;
-        let config = (1_u32..2_000_000, 0.001_f64..1e9, any::<u64>()).prop_map(|values| {
+        let settings = (1_u32..2_000_000, 0.001_f64..1e9, any::<u64>());
+        let config = settings.prop_map(|(connections, rate_rps, seed)| {
             let mut config = Config::new("192.0.2.1:11211".parse().unwrap());
-            let rate_rps;
-            (config.connections, rate_rps, config.seed) = values;
+            config.connections = connections;
             config.rate = crate::Rate::PerSecond(rate_rps);
+            config.seed = seed;
             config
         });
         let part = any::<[u32; 3]>().prop_map(|[number, first, count]| Part {

@@ -23,7 +23,7 @@ pub(super) struct Worker<'p, S: service::Worker> {
 
 /// Runs the loop of a worker until the worker has to stop. If the loop panics or returns an error,
 /// starts a new loop with a new stack. (Other runtimes have `crate::restart` for this.) Each time a
-/// loop ends, for either reason, resets the connections that are still open.
+/// loop ends, whether by a stop, an error or a panic, resets the connections that are still open.
 pub(super) fn run<S: service::Worker>(
     mut context: WorkerContext<S>,
     mut port: Port,

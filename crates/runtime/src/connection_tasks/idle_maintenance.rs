@@ -7,11 +7,11 @@
 //! task has run, not the time of the last request. This suffices:
 //!
 //! - A task that has answered a request runs a step, unless the last step of a task was less than
-//!   `MAINTAIN_INTERVAL_NS` ago. (If all contexts are in use, one of the tasks that use them runs
-//!   the step later.) So the last request comes less than this interval after the last step of a
-//!   task.
-//! - The supervisor runs no step until this interval has passed since the last step of a task (the
-//!   first assertion below). So its steps come after the last request.
+//!   `MAINTAIN_INTERVAL_NS` ago. (If all contexts are in use at this time, one of the tasks that
+//!   use them runs the step later.) So the last step of a task comes after the last request, or
+//!   less than this interval before it.
+//! - The supervisor runs no step until at least this interval has passed since the last step of a
+//!   task (the first assertion below). So its steps come after the last request in both cases.
 
 use crate::limits::{
     IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, MAINTAIN_INTERVAL_NS, REQUESTS_CHECK_NS,
@@ -19,7 +19,9 @@ use crate::limits::{
 };
 
 const _: () = assert!(MAINTAIN_INTERVAL_NS <= REQUESTS_RECENT_NS);
-// While tasks run steps, the supervisor does not check more often than a task runs a step.
+// While requests arrive, the tasks run at least about one step per `MAINTAIN_INTERVAL_NS`. The
+// supervisor checks every `REQUESTS_CHECK_NS` whether there was such a step. If it checked more
+// often than the tasks run steps, some of its checks would find no new step.
 const _: () = assert!(MAINTAIN_INTERVAL_NS <= REQUESTS_CHECK_NS);
 
 /// Decides at what times the supervisor runs a step, and after which step maintenance ends. Each
@@ -45,7 +47,8 @@ impl IdleMaintenance {
     }
 
     /// Returns whether the supervisor has to run a step now. `task_step_ns` is the time of the last
-    /// step of a task. The first call for this value only sets the time of the first decision.
+    /// step of a task. The first call on a new `IdleMaintenance` returns false, and sets the time
+    /// of the first decision.
     ///
     /// No step is due if the last step of a task was less than [`REQUESTS_RECENT_NS`] ago. Then
     /// requests still arrive, and the tasks run enough steps. Also, a step uses a worker context

@@ -1,5 +1,6 @@
-//! The two ways in which the worker of `memory` gets work: other threads wake it with a flag, and
-//! it searches for pipes that are ready.
+//! The two ways in which the worker of the runtime `memory` gets work: other threads wake it with a
+//! flag, and it searches for pipes that are ready. (The connections of this runtime are pipes in
+//! memory.)
 
 use std::cell::RefCell;
 use std::io;
@@ -54,12 +55,14 @@ impl Pipes {
         let event = |(slot, (pipe, interest)): (Slot, &(Weak<RefCell<Pipe>>, Interest))| {
             let pipe = pipe.upgrade()?;
             let pipe = pipe.borrow();
-            if pipe.to_server.is_receiver_closed {
-                // The server has closed the connection, so there are no events for it. The pipe
-                // still exists because the client has not dropped its end.
+            let is_closed_by_server = pipe.to_server.is_receiver_closed;
+            if is_closed_by_server {
+                // There are no events for this connection. The pipe still exists because the client
+                // has not dropped its end.
                 return None;
             }
-            let hung_up = pipe.to_client.is_receiver_closed;
+            let is_closed_by_client = pipe.to_client.is_receiver_closed;
+            let hung_up = is_closed_by_client;
             let writable = *interest == Interest::Write && pipe.to_client.is_writable();
             let readable = *interest == Interest::Read && pipe.to_server.is_readable();
             (hung_up || writable || readable).then_some(Ready {

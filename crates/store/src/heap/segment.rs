@@ -1,11 +1,14 @@
 //! The metadata of a segment. It determines which threads may write into the segment, and when the
 //! segment may be evacuated and reused.
 //!
-//! A segment can be held in two ways. A *writer's hold* lasts while a thread fills a block. It is
-//! counted in `append_state`, and prevents evacuation. A *hold for a peer*, the client at the other
-//! end of a connection, is counted in `peer_holds`. It belongs to a pin, whose value is being sent,
-//! or to an upload, whose value is still arriving. Such a hold prevents the start of an evacuation.
-//! If the evacuation had started before, the hold prevents the reuse of the memory.
+//! A segment can be held in two ways:
+//!
+//! - A *writer's hold* lasts while a thread fills a block. It is counted in `append_state`, and
+//!   prevents evacuation.
+//! - A *hold for a peer* usually lasts while a value is sent to a peer, or arrives from one. (The
+//!   peer is the client at the other end of a connection.) It belongs to a pin, which keeps a value
+//!   valid, or to an upload. It is counted in `peer_holds`, and prevents the start of an
+//!   evacuation. If the evacuation has already started, the hold prevents the reuse of the memory.
 
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
@@ -119,7 +122,8 @@ impl Segment {
     /// There is no space. The error is the old tail. The tail has been advanced and the segment is
     /// held nevertheless, so the caller has to call [`release_writer`](Self::release_writer).
     pub(crate) fn allocate(&self, len: u32, size: u32) -> Result<u32, u32> {
-        // Acquire: pairs with `open`. Release: pairs with `can_be_evacuated`.
+        // Acquire: pairs with `open`. Nothing depends on the release: the caller publishes its
+        // writes later, by the release in `release_writer`.
         let old_state = self
             .hot
             .append_state
@@ -158,7 +162,8 @@ impl Segment {
         let mut state = self.hot.append_state.load(Ordering::Relaxed);
         while state & CLOSED == 0 {
             let held = state + WRITER_HOLD;
-            // Acquire: pairs with `open`. Release: pairs with `close`, as in `allocate`.
+            // Acquire: pairs with `open` and `undo_close`. Nothing depends on the release: the
+            // writer publishes its block later, by the release in `release_writer`.
             match self.hot.append_state.compare_exchange_weak(
                 state,
                 held,
@@ -196,7 +201,10 @@ impl Segment {
     pub(crate) fn can_be_evacuated(&self, size: u32) -> bool {
         // Acquire: pairs with `release_writer`. The caller sees the complete blocks.
         let state = self.hot.append_state.load(Ordering::Acquire);
-        state & TAIL_MASK >= u64::from(size) && state < WRITER_HOLD && !self.is_held()
+        let is_full = state & TAIL_MASK >= u64::from(size);
+        // The bits above the tail are the number of writers and the closed bit.
+        let has_writer_or_is_closed = state & !TAIL_MASK != 0;
+        is_full && !has_writer_or_is_closed && !self.is_held()
     }
 
     /// Closes the segment, so that no writer can acquire it to fill a hole. Returns false if a
@@ -255,9 +263,11 @@ impl Segment {
 
     /// Holds the segment for a peer. Returns true if it was not held for any peer before.
     pub(crate) fn hold(&self) -> bool {
-        // Relaxed: the caller is online and has found a block of the segment since it was last
-        // quiescent. The segment is not reused before the caller is quiescent again, and the epochs
-        // order this addition before the reuse.
+        // Relaxed: other operations order this addition before the reuse of the segment.
+        // - For a pin, this is the announcement of the worker that it no longer uses the memory of
+        //   items (`crate::epochs`). The worker has found a block of the segment. The segment is
+        //   not reused before the worker's next announcement, which comes after this addition.
+        // - For an upload, this is `release_writer`, because the upload has a writer's hold, too.
         self.hot.peer_holds.fetch_add(1, Ordering::Relaxed) == 0
     }
 

@@ -15,8 +15,9 @@
 //! items). The next request for the item clears the bit and does not increment the frequency
 //! counter, because it is usually the request for which the item was restored. A request that
 //! computes a new value from the present one (`incr`, `append`) finds the entry twice: first to
-//! read the item, which clears the bit, and then to replace the item. Between the two, the request
-//! remembers the bit (`operations/rewrite.rs`).
+//! read the item, which clears the bit, and then to replace the item. The request remembers that
+//! the bit was set (`operations/rewrite.rs`). So the replacement does not increment the counter
+//! either.
 
 use super::addressing::TAG_BITS;
 use crate::heap::Location;
@@ -129,7 +130,8 @@ pub(super) fn key_bits(tag: u64, role: usize) -> u64 {
 pub(super) fn may_match(word: u64, key_bits: u64) -> bool {
     // The exclusive or clears the bits of tag and role if, and only if, they are equal. Tag and
     // role are the highest bits, so the result is then below the bit of the role.
-    word ^ key_bits < 1 << ROLE_SHIFT
+    let different_bits = word ^ key_bits;
+    different_bits < (1 << ROLE_SHIFT)
 }
 
 #[cfg(test)]

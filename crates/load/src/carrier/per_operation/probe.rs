@@ -17,6 +17,8 @@ use crate::limits::{
     OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_TIMEOUT_NS, TEXTILE_ANSWER_LEN_MAX,
 };
 
+/// The byte that ends each request and each answer of the protocol.
+const TERMINATOR: u8 = 0;
 /// A request that every server of the protocol answers, and that changes nothing.
 const STREAM_PROBE: &[u8] = b"HEAD\0";
 /// A get of a key that is not stored. The server may count it as a miss.
@@ -82,7 +84,7 @@ fn over_tcp(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
         wait_until(&stream, Interest::Read, wait_ns)?;
         match stream.recv(&mut buffer)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            part if buffer[..part].contains(&0) => return Ok(()),
+            part if buffer[..part].contains(&TERMINATOR) => return Ok(()),
             part => len += part,
         }
     }
