@@ -4,7 +4,7 @@
 //! copies of them, and a script of that name that starts `curtail`, with `--debug-time`.
 //! `xtask/upstream.toml` says which files are of features that the server does not have, and which
 //! fail, with the reasons; anything else that fails is an error, and so is a file that passes
-//! although it is listed.
+//! although it is listed, unless chance decides.
 
 mod expected;
 mod tap;
