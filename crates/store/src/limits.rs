@@ -201,6 +201,10 @@ pub(crate) const REWRITE_YIELDS_MAX: usize = 256;
 /// Maximum number of attempts of a touch to move an item to a block that can hold an expiry. After
 /// that, the touch is deferred.
 pub(crate) const TOUCH_MOVES_MAX: usize = 16;
+/// Maximum number of attempts of a write with vivify, which changes the item of a key or creates
+/// one. An attempt fails if the key has no item to change, and then has one because another worker
+/// has created it. After the last attempt, the write is deferred.
+pub(crate) const VIVIFY_ATTEMPTS_MAX: usize = 16;
 /// Maximum number of further blocks that a write builds for its item. The write builds another
 /// block if the first one cannot be linked, for example because of a flush.
 pub(crate) const BUILDS_MAX: usize = 8;

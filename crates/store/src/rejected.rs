@@ -15,11 +15,12 @@ pub enum Rejected {
     /// upload has been dropped.
     #[error("too much memory held for slow peers")]
     HoldLimit,
-    /// Try again soon. There are three reasons. Memory is not free before another worker is
+    /// Try again soon. There are four reasons. Memory is not free before another worker is
     /// quiescent or a pin is dropped. Or another worker is rewriting an item of the same index
-    /// shard. In both cases the operation has waited as long as it may. Or the operation depends on
-    /// the present item, which is in the tier only and has to be [restored](crate::Worker::restore)
-    /// first.
+    /// shard. In both cases the operation has waited as long as it may. Or the operation changes an
+    /// item or creates it ([vivify](crate::Write::vivify)), and other workers have created and
+    /// deleted the item during each attempt. Or the operation depends on the present item, which is
+    /// in the tier only and has to be [restored](crate::Worker::restore) first.
     #[error("another worker or a pin is in the way for the moment")]
     Deferred,
 }

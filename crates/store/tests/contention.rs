@@ -8,10 +8,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use store::{
     Arithmetic, ArithmeticOutcome, Config, Direction, Expiry, Mode, Published, Read, Rejected,
-    Store, Worker, Write,
+    Store, Vivify, Worker, Write,
 };
 
 const NOW_S: u32 = 1;
+
+/// Number of attempts while another thread creates and deletes the item.
+const ATTEMPTS: usize = 200_000;
 
 const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
 
@@ -121,6 +124,74 @@ fn an_append_succeeds_while_other_threads_overwrite_the_large_item() {
         }
         is_done.store(true, Relaxed);
     });
+}
+
+/// Makes many attempts while another thread creates and deletes the item of key `k`, again and
+/// again. Returns the number of attempts for which `attempt` returned false.
+fn count_failed(mut attempt: impl FnMut(&mut Worker) -> bool) -> usize {
+    let mut worker = worker(16 << 20);
+    let is_done = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut other = worker.store().worker();
+        scope.spawn(move || {
+            let hash = other.hash(b"k");
+            while !is_done.load(Relaxed) {
+                // The store may defer the write.
+                let _ = other.put(b"k", hash, b"1", &SET, NOW_S);
+                other.delete(b"k", hash, None, NOW_S);
+                other.quiescent();
+            }
+        });
+        let mut failed = 0;
+        for _ in 0..ATTEMPTS {
+            failed += usize::from(!attempt(&mut worker));
+            worker.quiescent();
+        }
+        is_done.store(true, Relaxed);
+        failed
+    })
+}
+
+/// Regression test. An increment that creates the counter if the key has none reported that the key
+/// has none, if the item vanished twice.
+#[test]
+fn an_increment_that_may_create_the_counter_never_misses() {
+    let increment = Arithmetic {
+        vivify: Some(Vivify {
+            initial: 1,
+            expiry: Expiry::NEVER,
+        }),
+        ..INCREMENT
+    };
+    let failed = count_failed(|worker| {
+        // More of the attempts then find no counter at first.
+        worker.delete(b"k", worker.hash(b"k"), None, NOW_S);
+        let outcome = worker.arith(b"k", worker.hash(b"k"), &increment, NOW_S);
+        matches!(
+            outcome,
+            ArithmeticOutcome::Done(_) | ArithmeticOutcome::Deferred
+        )
+    });
+    assert_eq!(failed, 0);
+}
+
+/// Regression test. An append that creates the item if the key has none was not stored, if the item
+/// vanished twice.
+#[test]
+fn an_append_that_may_create_the_item_never_misses() {
+    let append = Write {
+        vivify: true,
+        mode: Mode::Append,
+        ..SET
+    };
+    let failed = count_failed(|worker| {
+        let published = worker.put(b"k", worker.hash(b"k"), b"x", &append, NOW_S);
+        matches!(
+            published,
+            Ok(Published::Stored { .. }) | Err(Rejected::Deferred)
+        )
+    });
+    assert_eq!(failed, 0);
 }
 
 /// Appends a byte to the item of a key. Tries again while the store defers the write.

@@ -71,8 +71,8 @@ pub(crate) struct Metadata {
 /// Why a write has to be tried again later. Nothing was changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deferral {
-    /// Memory will become free soon, the present item is in the tier only, or the write has waited
-    /// for another worker too long: see [`Rejected::Deferred`].
+    /// Memory will become free soon, the present item is in the tier only, or other workers were in
+    /// the way too long or too often: see [`Rejected::Deferred`].
     ByMemory,
     /// Another worker is rewriting an item of the same index shard (`operations/rewrite.rs`).
     ByRewrite,

@@ -2,7 +2,7 @@
 
 use crate::expiry::Expiry;
 use crate::heap::block::HeaderFields;
-use crate::limits::{REWRITE_WAITS_MAX, WHOLE_PART};
+use crate::limits::{REWRITE_WAITS_MAX, VIVIFY_ATTEMPTS_MAX, WHOLE_PART};
 use crate::operations::decimal::{self, Digits};
 use crate::operations::insertion::{Deferral, NewItem, NotInserted, Value};
 use crate::operations::request::{Mode, Published, Write};
@@ -145,21 +145,8 @@ impl Worker {
         self.check_owner(&upload);
         self.ensure_online();
         let published = match write.mode {
-            Mode::Append | Mode::Prepend => match self.join(&upload, write, now_s) {
-                // The key has no item, so try to add one. If that fails because another worker has
-                // added an item in the meantime, join the value with that item.
-                Ok(Published::NotStored) if write.vivify => {
-                    let add = Write {
-                        mode: Mode::Add,
-                        ..*write
-                    };
-                    match self.insert_upload(&upload, &add, now_s) {
-                        Ok(Published::NotStored) => self.join(&upload, write, now_s),
-                        inserted => inserted,
-                    }
-                }
-                joined => joined,
-            },
+            Mode::Append | Mode::Prepend if write.vivify => self.join_or_add(&upload, write, now_s),
+            Mode::Append | Mode::Prepend => self.join(&upload, write, now_s),
             Mode::Set | Mode::Add | Mode::Replace => self.insert_upload(&upload, write, now_s),
         };
         published.map_err(|_| upload)
@@ -356,9 +343,9 @@ impl Worker {
             flags: None,
             access: NewAccess::Kept,
         };
-        // The first pass may find no counter, and then fail to create one because another worker
-        // has created it. The second pass changes that counter.
-        for _ in 0..2 {
+        // An attempt may find no counter, and then fail to create one because another worker has
+        // created it. The next attempt changes that counter, unless it has vanished again.
+        for _ in 0..VIVIFY_ATTEMPTS_MAX {
             let counted = self.rewrite(key, hash, now_s, change, |found| {
                 apply_arithmetic(found, arithmetic)
             });
@@ -381,7 +368,7 @@ impl Worker {
                 return outcome;
             }
         }
-        ArithmeticOutcome::NotFound
+        ArithmeticOutcome::Deferred
     }
 
     /// Appends or prepends the value of an upload to the present value of its key. Returns
@@ -412,6 +399,33 @@ impl Worker {
             Rewritten::NoSpace => Published::NoSpace,
             Rewritten::Deferred => return Err(Deferral::ByMemory),
         })
+    }
+
+    /// Appends or prepends the value of an upload to the present value of its key. Adds it as the
+    /// value of a new item if the key has none.
+    fn join_or_add(
+        &mut self,
+        upload: &Upload,
+        write: &Write,
+        now_s: u32,
+    ) -> Result<Published, Deferral> {
+        let add = Write {
+            mode: Mode::Add,
+            ..*write
+        };
+        // The key may have no item for the join, and have one for the add because another worker
+        // has added it in the meantime.
+        for _ in 0..VIVIFY_ATTEMPTS_MAX {
+            match self.join(upload, write, now_s)? {
+                Published::NotStored => {}
+                joined => return Ok(joined),
+            }
+            match self.insert_upload(upload, &add, now_s)? {
+                Published::NotStored => {}
+                added => return Ok(added),
+            }
+        }
+        Err(Deferral::ByMemory)
     }
 
     /// Creates the counter of a key that has no item, if `arithmetic` allows it. Returns `None` if
