@@ -5,6 +5,7 @@ use std::sync::Barrier;
 use sys::socket::Stream;
 
 use curtail_tests::in_process::{BUFFERED_MAX, Fragile, Served, answer, everywhere, request};
+use runtime::limits::{IDLE_BUFFER_LEN, RECEIVE_LEN};
 use runtime::{ConnectionSnapshot, Kind, Panicked};
 
 #[test]
@@ -220,6 +221,28 @@ fn the_connection_that_keeps_most_is_closed_first() {
             );
         }
         served.until("given back", |snapshot| snapshot.buffered == 0);
+        served.sockets.running.stop().unwrap();
+    });
+}
+
+/// Tasks have a receive buffer each, and keep a long one while they sleep.
+#[test]
+fn long_receive_buffers_of_sleeping_tasks_count() {
+    everywhere(|start| {
+        let served = start(Fragile::default());
+        if matches!(served.kind, Kind::Threads | Kind::Fibres) {
+            let stream = served.connect();
+            // These requests fill the initial buffer, so the task makes a longer one.
+            let requests = b"mn\r\n".repeat(IDLE_BUFFER_LEN / 4);
+            let mut received = request(&stream, &requests).len();
+            while received < requests.len() {
+                received += answer(&stream).len();
+            }
+            let added = (RECEIVE_LEN - IDLE_BUFFER_LEN) as u64;
+            served.until("kept", |it| it.buffered >= added);
+            assert_eq!(request(&stream, b"mn\r\n"), b"MN\r\n");
+            served.until("given back", |it| it.buffered == 0);
+        }
         served.sockets.running.stop().unwrap();
     });
 }

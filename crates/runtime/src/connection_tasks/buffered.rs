@@ -1,8 +1,9 @@
 //! How tasks observe the bound of `crate::buffered`: the bound on the bytes of input and output
 //! that all connections together keep while their tasks sleep. The tasks share one sum of these
-//! bytes, behind a lock. A connection that keeps only a few bytes counts as 0 in the sum. So most
-//! tasks never change the sum, except those that keep a long incomplete line, or output that the
-//! peer does not read.
+//! bytes, behind a lock. A receive buffer that is longer than its initial length counts too,
+//! although it is empty while its task sleeps. A connection that keeps only a few bytes counts as 0
+//! in the sum. So most tasks never change the sum, except those that keep a long incomplete line, a
+//! long receive buffer, or output that the peer does not read.
 
 use std::cmp::Reverse;
 use std::sync::PoisonError;

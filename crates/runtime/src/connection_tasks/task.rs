@@ -177,7 +177,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             .set_input_deadline(self.session.input_deadline_ns());
         if !self
             .tasks
-            .count_buffered(&self.peer, self.held.capacity() + transformer_len)
+            .count_buffered(&self.peer, self.kept_input() + transformer_len)
         {
             return None;
         }
@@ -225,6 +225,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             in_buffer_len = 0;
         } else if !self.held.is_empty() {
             self.held.append(&self.buffer[..len]);
+            self.fit_buffer(len);
             in_buffer_len = 0;
         }
         Some(Received { len, in_buffer_len })
@@ -477,7 +478,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         transformer.is_some_and(|transformer| !transformer.unsent().is_empty())
     }
 
-    /// Counts the bytes that the task keeps while it waits: the held input, the output, and the
+    /// Returns the number of bytes that the task keeps for input: the held input, and the bytes of
+    /// the receive buffer above the length that every task has.
+    fn kept_input(&self) -> usize {
+        self.held.capacity() + (self.buffer.len() - IDLE_BUFFER_LEN)
+    }
+
+    /// Counts the bytes that the task keeps while it waits: those for input, the output, and the
     /// buffers of the transform. If the bytes of all connections together exceed their bound, some
     /// connections are closed. Returns false if this connection is closed.
     fn count_buffered(&self) -> bool {
@@ -488,7 +495,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     fn count_buffered_and(&self, further: usize) -> bool {
         let transformer = self.transformer.as_ref();
         let transformer_len = transformer.map_or(0, |transformer| transformer.buffered());
-        let bytes = self.held.capacity() + self.output.capacity() + transformer_len + further;
+        let bytes = self.kept_input() + self.output.capacity() + transformer_len + further;
         self.tasks.count_buffered(&self.peer, bytes)
     }
 
