@@ -452,8 +452,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             }
         };
         let Some(transformer) = &mut self.transformer else {
-            let passed_len = (self.output.memory_len() - *sent).min(BLOCKING_SEND_MAX);
-            let len = with_slices(&self.output, *sent, BLOCKING_SEND_MAX, send)?;
+            // The slices may contain less than the output and the maximum, because their number is
+            // limited too.
+            let mut passed_len = 0;
+            let len = with_slices(&self.output, *sent, BLOCKING_SEND_MAX, |slices| {
+                passed_len = slices.iter().map(|slice| slice.len()).sum();
+                send(slices)
+            })?;
             *sent += len;
             return Ok(Some(SentOnce {
                 len,
