@@ -232,7 +232,7 @@ impl Worker {
                 self.store.index.prefetch(hash);
                 *slot = Some(Visited { location, hash });
             }
-            cursor.advance(block.len());
+            cursor.advance();
             visits += 1;
         }
         (visits, true)

@@ -23,7 +23,7 @@ impl Worker {
                     false => self.hash(block.key()).0,
                 };
                 self.evict(&Visited { location, hash }, block, victim, now_s);
-                cursor.advance(block.len());
+                cursor.advance();
             }
             cursor.retire();
             // Announce that this worker holds no references, so that the segment can become free.

@@ -50,15 +50,18 @@ impl Cursor {
         unsafe { heap.block_in(self.victim.number, self.offset) }
     }
 
-    /// Advances to the end of the block that `next` returns. `len` is the length of that block in
-    /// bytes.
-    pub(crate) fn advance(&mut self, len: usize) {
-        debug_assert_eq!(
-            self.next().map(|(_, block)| block.len()),
-            Some(len),
-            "the cursor would not be at the end of a block"
-        );
+    /// Advances to the end of the block that `next` returns. Does nothing at the end of the
+    /// segment.
+    pub(crate) fn advance(&mut self) {
+        // The length comes from the block itself, not from the caller. A wrong length would make
+        // `next` read a block where none begins. The length of a block does not change once the
+        // block has been published.
+        let len = self.next().map_or(0, |(_, block)| block.len());
         self.offset += len as u32;
+        assert!(
+            self.offset <= self.store.log.heap.segment_size(),
+            "a block ends after its segment"
+        );
     }
 
     /// Returns a block that `next` has returned before, at `location`.
