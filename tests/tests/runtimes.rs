@@ -1,5 +1,5 @@
-//! The runtimes inside the process of the test: panics, bounds, completions, silent peers,
-//! transforms, stop.
+//! The runtimes inside the process of the test: panics, bounds, online marks, completions, silent
+//! peers, transforms, stop.
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -9,6 +9,8 @@ mod completions;
 mod documents;
 #[path = "runtimes/idle.rs"]
 mod idle;
+#[path = "runtimes/online.rs"]
+mod online;
 #[path = "runtimes/panics.rs"]
 mod panics;
 #[path = "runtimes/sendfile.rs"]

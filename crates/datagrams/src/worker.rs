@@ -151,8 +151,9 @@ impl<W: Worker> Datagrams<W> {
         }));
         if served.is_err() {
             self.counts.add(Count::Panics, 1);
-            self.answering.worker.online();
             self.answering.reset();
+            // A worker that was reset may be offline, but this thread continues to use it.
+            self.answering.worker.online();
         }
     }
 

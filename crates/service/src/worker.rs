@@ -49,9 +49,9 @@ pub trait Worker: Send + 'static {
         self.open()
     }
 
-    /// Prepares the worker for use, because its thread runs again. After
-    /// [`offline`](Self::offline) this is called before any other method. It may also be called
-    /// when the worker is online.
+    /// Prepares the worker for use, because its thread runs again. A new worker is offline. After
+    /// [`offline`](Self::offline) or [`reset`](Self::reset) this is called before any other method.
+    /// It may also be called when the worker is online.
     fn online(&mut self) {}
 
     /// Releases all references to shared memory, because the worker's thread is about to sleep.
@@ -141,7 +141,8 @@ pub trait Worker: Send + 'static {
     /// [`begin_early_prefetch`](Self::begin_early_prefetch) since the last call.
     fn finish_early_prefetch(&mut self) {}
 
-    /// Replaces the parts of the state that a panic may have left inconsistent.
+    /// Replaces the parts of the state that a panic may have left inconsistent. The worker may be
+    /// offline afterwards.
     fn reset(&mut self) {}
 }
 

@@ -23,6 +23,10 @@ impl<S: Worker> ContextPool<S> {
             slot.clear_poison();
             let mut entry = poisoned.into_inner();
             entry.context.reset();
+            if !entry.is_sleeping {
+                // A service that was reset may be offline, but the processor continues to use it.
+                entry.context.service.online();
+            }
             entry
         })
     }
@@ -70,9 +74,11 @@ impl<S: Worker> TaskRuntime for Fibres<S> {
         // Skip a context whose processor is awake. Either the fibres of this processor run
         // maintenance, or the processor will soon sleep.
         let mut entry = entry.ok().filter(|entry| entry.is_sleeping)?;
+        // The context of a sleeping processor is offline, and may be used only while it is online.
+        // After the step the processor still sleeps, so take the context offline again.
+        // `ProcessorHooks::wakes` brings it online.
+        entry.context.service.online();
         let maintained = entry.context.maintain_now(now_ns);
-        // Maintenance may have brought the context online. Its processor still sleeps, so take the
-        // context offline again. `ProcessorHooks::wakes` brings it online.
         entry.context.service.offline();
         Some(maintained)
     }
