@@ -21,8 +21,8 @@
 //! 4. Other connections that are queued to be served.
 //!
 //! In `threads` and `fibres`, connections of the whole process are closed when the shared sum
-//! exceeds the bound. There are two groups: connections that have been inactive for more than a
-//! second, whatever they wait for, and all others.
+//! exceeds the bound. There are two groups: connections that wait for their peers and have been
+//! inactive for more than a second, and all others.
 
 use service::Worker;
 

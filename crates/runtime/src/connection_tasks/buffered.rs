@@ -6,7 +6,7 @@
 //! long receive buffer, or output that the peer does not read.
 
 use std::cmp::Reverse;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use sys::clock::monotonic_ns;
 
@@ -44,8 +44,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         if *sum > counts.buffered_max() {
             let now_s = second(monotonic_ns());
             to_close = self.peers.select(|peer| peer.buffered() > 0);
-            // Close inactive peers first, and within each group those with the most bytes.
-            to_close.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
+            sort_in_closing_order(&mut to_close, now_s);
             let mut count = 0;
             while *sum > low_water_mark(counts.buffered_max()) && count < to_close.len() {
                 // These bytes no longer count, because the task soon frees them: `shut` below makes
@@ -63,5 +62,42 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             peer.shut();
         }
         !peer.is_shut()
+    }
+}
+
+/// Sorts peers in the order in which their connections are closed: first those whose tasks wait for
+/// an inactive peer, and within each group those with the most bytes.
+fn sort_in_closing_order(peers: &mut [Arc<Peer>], now_s: u32) {
+    peers.sort_by_key(|peer| Reverse((peer.has_inactive_peer(now_s), peer.buffered())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::SLOW_PEER_S;
+    use sys::socket::Stream;
+
+    /// Regression: a connection that waited for more than a second for the result of a ticket, such
+    /// as a read of a slow disk, counted as inactive and was closed first.
+    #[test]
+    fn connection_that_waits_for_its_peer_is_closed_before_one_that_waits_for_a_ticket() {
+        let active_s = 1;
+        let new_peer = |bytes| {
+            let (stream, _) = Stream::pair().unwrap();
+            let peer = Arc::new(Peer::new(stream, active_s));
+            peer.set_buffered(bytes);
+            peer
+        };
+        let [small, large, waits_for_ticket] = [10_000, 20_000, 30_000].map(new_peer);
+        waits_for_ticket.set_waiting_elsewhere(true);
+        let bytes_in_closing_order = |now_s| {
+            let mut peers = [&small, &waits_for_ticket, &large].map(Arc::clone);
+            sort_in_closing_order(&mut peers, now_s);
+            peers.map(|peer| peer.buffered())
+        };
+        let inactive_s = active_s + SLOW_PEER_S + 1;
+        assert_eq!(bytes_in_closing_order(inactive_s), [20_000, 10_000, 30_000]);
+        // No connection is inactive, so only the bytes count.
+        assert_eq!(bytes_in_closing_order(active_s), [30_000, 20_000, 10_000]);
     }
 }

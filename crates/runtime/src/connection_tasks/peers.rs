@@ -105,9 +105,11 @@ impl Peer {
         self.is_shut.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the last activity of the connection (`active_s`) is more than a second ago.
-    pub(super) fn is_inactive(&self, now_s: u32) -> bool {
-        is_inactive(self.active_s.load(Ordering::Relaxed), now_s)
+    /// Returns whether the task waits for its peer, and the last activity of the connection
+    /// (`active_s`) is more than a second ago.
+    pub(super) fn has_inactive_peer(&self, now_s: u32) -> bool {
+        let waits_elsewhere = self.waits_elsewhere.load(Ordering::Relaxed);
+        !waits_elsewhere && is_inactive(self.active_s.load(Ordering::Relaxed), now_s)
     }
 
     /// Returns the bytes that the sum in `connection_tasks/buffered.rs` contains for this task.
