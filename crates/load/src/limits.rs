@@ -184,6 +184,8 @@ pub const HELLO_LEN_MAX: usize = 1 << 10;
 pub const TOKEN_LEN_MIN: usize = 16;
 /// Greatest length of a token in bytes.
 pub const TOKEN_LEN_MAX: usize = 1024;
+/// Greatest length in bytes of a file with a token and white space around it.
+pub const TOKEN_FILE_LEN_MAX: usize = 64 << 10;
 /// Maximum number of connections that an agent serves at the same time. At most one of them is used
 /// for a run. On any other, the coordinator proves that it has the token, is told that the agent is
 /// busy, and is disconnected.

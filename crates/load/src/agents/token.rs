@@ -18,7 +18,7 @@ use std::path::Path;
 
 use hmac_sha256::HMAC;
 
-use crate::limits::{TOKEN_LEN_MAX, TOKEN_LEN_MIN};
+use crate::limits::{TOKEN_FILE_LEN_MAX, TOKEN_LEN_MAX, TOKEN_LEN_MIN};
 
 /// A random number that is used for one connection only.
 pub(crate) type Nonce = [u8; 32];
@@ -42,6 +42,12 @@ pub enum TokenError {
          `openssl rand -hex 32` prints them"
     )]
     Length(usize),
+    /// The file is longer than [`TOKEN_FILE_LEN_MAX`].
+    #[error(
+        "read the token: its file has more than {TOKEN_FILE_LEN_MAX} bytes; give a file that \
+         contains only the token, on one line"
+    )]
+    FileLength,
 }
 
 /// The role of one end of a connection.
@@ -62,12 +68,16 @@ impl Token {
     /// Reads the token from a file. White space before and after it is ignored.
     ///
     /// # Errors
-    /// The file cannot be read, or the token's length is out of bounds.
+    /// The file cannot be read or is too long, or the token's length is out of bounds.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let mut bytes = Vec::new();
-        // Further bytes are not read. 64 bytes are allowed for white space around the token.
-        let read_max = TOKEN_LEN_MAX as u64 + 64;
+        // One byte more than the maximum shows that the file is too long. The rest of such a file
+        // is not read, because it may have no end.
+        let read_max = TOKEN_FILE_LEN_MAX as u64 + 1;
         File::open(path)?.take(read_max).read_to_end(&mut bytes)?;
+        if bytes.len() > TOKEN_FILE_LEN_MAX {
+            return Err(TokenError::FileLength);
+        }
         Self::new(bytes.trim_ascii())
     }
 
@@ -156,17 +166,37 @@ mod tests {
         assert!(!right.verify(Role::Coordinator, &swapped, &proof));
     }
 
-    #[test]
-    fn white_space_is_ignored_debug_hides_the_token_and_a_short_token_is_an_error() {
-        let path = std::env::temp_dir().join(format!("curtail-token-{}", std::process::id()));
-        std::fs::write(&path, "  0123456789abcdef\n").unwrap();
+    /// Reads the token from a file with this content. `name` distinguishes the files of the tests.
+    fn read(name: &str, content: &[u8]) -> Result<Token, TokenError> {
+        let path =
+            std::env::temp_dir().join(format!("curtail-token-{name}-{}", std::process::id()));
+        std::fs::write(&path, content).unwrap();
         let read = Token::read(&path);
         std::fs::remove_file(&path).unwrap();
-        let read = read.unwrap();
+        read
+    }
+
+    #[test]
+    fn white_space_is_ignored_debug_hides_the_token_and_a_short_token_is_an_error() {
+        let read = read("short", b"  0123456789abcdef\n").unwrap();
         assert_eq!(read, token("0123456789abcdef"));
         assert_eq!(format!("{read:?}"), "a token");
         let short = Token::new(b"short").unwrap_err().to_string();
         assert!(short.contains("it has 5 bytes; give 16 to 1024"), "{short}");
+    }
+
+    /// Regression: at most 64 bytes of white space were allowed for. After more of it, the end of a
+    /// long token was not read, and the rest was used as the token.
+    #[test]
+    fn long_token_behind_much_white_space_is_read_completely() {
+        let (white_space, longest) = ([b' '; 1000], "0123456789abcdef".repeat(64));
+        let content = [&white_space, longest.as_bytes(), b"\n"].concat();
+        assert_eq!(read("longest", &content).unwrap(), token(&longest));
+        let too_long = [&content, &white_space[..], &[b' '; TOKEN_FILE_LEN_MAX]].concat();
+        assert!(matches!(
+            read("too-long", &too_long),
+            Err(TokenError::FileLength)
+        ));
     }
 
     #[test]
