@@ -291,7 +291,7 @@ impl LatencyDistribution {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::summary::{Loop, ScriptSummary};
     use proptest::prelude::*;
@@ -418,6 +418,11 @@ mod tests {
     fn samples() -> impl Strategy<Value = Samples> {
         let values = || prop::collection::vec(1_u64..200_000_000_000, 0..40);
         (values(), values())
+    }
+
+    /// Summaries of parts with random samples. For tests of other modules too.
+    pub(crate) fn summaries() -> impl Strategy<Value = Summary> {
+        samples().prop_map(|samples| part(&samples))
     }
 
     proptest! {

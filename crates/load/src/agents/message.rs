@@ -188,6 +188,7 @@ impl EndedSecond {
 mod tests {
     use super::*;
     use crate::limits::{HELLO_LEN_MAX, MESSAGE_LEN_MAX};
+    use crate::merge::tests::summaries;
     use frame::Parsed;
     use proptest::prelude::*;
 
@@ -207,7 +208,7 @@ mod tests {
         any::<[u8; 32]>()
     }
 
-    /// Messages of all kinds, except for `Probe`, `Second` and `Done`, with random content.
+    /// Messages of all kinds, except for `Second`, with random content.
     fn messages() -> impl Strategy<Value = Message> {
         let settings = (1_u32..2_000_000, 0.001_f64..1e9, any::<u64>());
         let config = settings.prop_map(|(connections, rate_rps, seed)| {
@@ -227,9 +228,11 @@ mod tests {
             (bytes(), bytes()).prop_map(|(nonce, proof)| Message::Hello { nonce, proof }),
             bytes().prop_map(|proof| Message::Welcome { proof }),
             Just(Message::Refused(Refusal::Busy)),
+            Just(Message::Refused(Refusal::Token)),
             any::<(u16, u16)>().prop_map(|(agent, coordinator)| {
                 Message::Refused(Refusal::Version { agent, coordinator })
             }),
+            any::<u32>().prop_map(|number| Message::Probe { number }),
             any::<(u32, u64, u64)>().prop_map(|(number, received_ns, echoed_ns)| Message::Echo {
                 number,
                 received_ns,
@@ -240,6 +243,7 @@ mod tests {
                 part,
             }),
             any::<u64>().prop_map(|at_ns| Message::Start { at_ns }),
+            summaries().prop_map(|summary| Message::Done(Box::new(summary))),
             any::<String>().prop_map(|reason| Message::Failed { reason }),
             Just(Message::Ready),
             Just(Message::Stop),
