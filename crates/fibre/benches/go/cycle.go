@@ -24,9 +24,10 @@ func cycle(s setting) outcome {
 		next <- struct{}{}
 		return count
 	})
-	for ring := 0; ring < rings; ring++ {
-		balls[ring*ringSize] <- struct{}{}
-	}
-	seconds := clock.run(s.duration)
+	seconds := clock.runWaking(s.duration, func() {
+		for ring := 0; ring < rings; ring++ {
+			balls[ring*ringSize] <- struct{}{}
+		}
+	})
 	return outcome{threads: len(balls), operations: sum(), seconds: seconds, finished: true}
 }

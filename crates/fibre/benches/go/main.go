@@ -115,8 +115,16 @@ func (c *clock) awaitArrivals(count int) {
 // Starts the counting, sleeps for the duration, and stops the counting. Returns the exact duration in
 // seconds.
 func (c *clock) run(duration time.Duration) float64 {
+	return c.runWaking(duration, func() {})
+}
+
+// As run, and calls wakeFirst after the start. In cycle, wakeFirst wakes the first goroutine of each
+// ring. If they were woken before the start, their operations until the start would be counted, but
+// not their time.
+func (c *clock) runWaking(duration time.Duration, wakeFirst func()) float64 {
 	begin := time.Now()
 	c.started.Store(true)
+	wakeFirst()
 	time.Sleep(duration)
 	c.over.Store(true)
 	return time.Since(begin).Seconds()

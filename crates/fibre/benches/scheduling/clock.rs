@@ -49,8 +49,16 @@ impl Clock {
     /// start and stop in seconds, which is a little longer than `duration`. Called by the main
     /// thread of the program, because this blocks the kernel thread.
     pub(crate) fn run(&self, duration: Duration) -> f64 {
+        self.run_waking(duration, || ())
+    }
+
+    /// As [`run`](Self::run), and calls `wake_first` after the start. In *cycle* and its variants,
+    /// `wake_first` wakes the first thread of each ring. If they were woken before the start, their
+    /// operations until the start would be counted, but not their time.
+    pub(crate) fn run_waking(&self, duration: Duration, wake_first: impl FnOnce()) -> f64 {
         let begin = Instant::now();
         self.started.store(true, Ordering::Relaxed);
+        wake_first();
         thread::sleep(duration);
         self.over.store(true, Ordering::Relaxed);
         begin.elapsed().as_secs_f64()

@@ -82,10 +82,11 @@ fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     while !rings.iter().all(|ring| has_all(ring)) {
         thread::yield_now();
     }
-    for first in rings.iter().filter_map(|ring| ring[0].get()) {
-        first.wake_by_ref();
-    }
-    let seconds = clock.run(setting.duration);
+    let wake_first = || {
+        let first = rings.iter().filter_map(|ring| ring[0].get());
+        first.for_each(Waker::wake_by_ref);
+    };
+    let seconds = clock.run_waking(setting.duration, wake_first);
     Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
 }
 
@@ -114,8 +115,8 @@ fn cycle_semaphores(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
             }));
         }
     }
-    rings.iter().for_each(|ring| ring[0].add_permits(1));
-    let seconds = clock.run(setting.duration);
+    let wake_first = || rings.iter().for_each(|ring| ring[0].add_permits(1));
+    let seconds = clock.run_waking(setting.duration, wake_first);
     Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
 }
 
