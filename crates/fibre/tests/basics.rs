@@ -7,7 +7,7 @@
 )]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[path = "common/configurations.rs"]
@@ -133,9 +133,20 @@ fn sleepers_wake_in_order() {
 
 #[test]
 fn cancelling_ends_a_sleep() {
-    for_each_configuration(2, |runtime| {
-        let sleeper = runtime.spawn(|| fibre::sleep(Duration::from_secs(3600)));
-        std::thread::sleep(Duration::from_millis(5));
+    for_each_configuration(1, |runtime| {
+        let has_begun = Arc::new(AtomicBool::new(false));
+        let begins = Arc::clone(&has_begun);
+        let sleeper = runtime.spawn(move || {
+            begins.store(true, Ordering::Relaxed);
+            fibre::sleep(Duration::from_secs(3600))
+        });
+        // With one processor, another fibre runs only once the sleeper waits. So if another fibre
+        // sees the flag, the sleeper sleeps.
+        runtime.run(move || {
+            while !has_begun.load(Ordering::Relaxed) {
+                fibre::yield_now();
+            }
+        });
         sleeper.fibre().cancel();
         assert_eq!(sleeper.join().unwrap(), Err(fibre::Cancelled));
         // To stop a runtime also cancels its fibres. `for_each_configuration` stops this runtime

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fibre::{Builder, IoBackend, IoChoice, Socket, Watch};
+use fibre::{Builder, IoBackend, IoChoice, Semaphore, Socket, Watch};
 
 use crate::configurations::{LONG, configurations};
 
@@ -153,21 +153,25 @@ fn all_receives_are_reported_before_any_fibre_runs() {
     };
     let all = events.clone();
     runtime.run(move || {
+        let about_to_read = Arc::new(Semaphore::new(0));
         let (peers, servers): (Vec<_>, Vec<_>) = (0..3)
             .map(|_| {
                 let (peer, server) = UnixStream::pair().unwrap();
-                let events = events.clone();
+                let (events, about_to_read) = (events.clone(), Arc::clone(&about_to_read));
                 let server = fibre::spawn(move || {
                     let socket = Socket::new(server).unwrap();
                     let mut buffer = [0];
+                    about_to_read.release();
                     assert_eq!(socket.read(&mut buffer).unwrap(), 1);
                     events.record(Event::Runs(buffer[0]));
                 });
                 (peer, server)
             })
             .unzip();
-        // During this sleep, all three servers begin to wait for a byte.
-        fibre::sleep(Duration::from_millis(20)).unwrap();
+        // With one processor, this fibre continues only after each server waits in its read. Then
+        // no other fibre is ready, so the processor submits the reads to the kernel.
+        (0..3).for_each(|_| about_to_read.acquire());
+        fibre::yield_to_all();
         events.all.lock().unwrap().clear();
         for (mut peer, byte) in peers.iter().zip(1..) {
             peer.write_all(&[byte]).unwrap();
