@@ -435,17 +435,23 @@ fn segment_limit(memory: u64, other: u64, size_bits: u32) -> u32 {
 /// items with keys of one byte and values of 40 bytes.
 #[cfg(test)]
 pub(crate) fn small_store() -> Arc<Store> {
+    store_of_small_segments(13)
+}
+
+/// Creates a store of `count` such segments.
+#[cfg(test)]
+pub(crate) fn store_of_small_segments(count: usize) -> Arc<Store> {
     let config = Config {
-        memory_bytes: 14 * 512 + 2048,
+        memory_bytes: (count as u64 + 1) * 512 + 2048,
         item_max: 400,
         ..Config::DEFAULT
     };
     let geometry = Geometry {
         segment_bits: 9,
-        segments: 16,
+        segments: count + 3,
         shards: 1,
         shard_buckets: 16,
-        index_bytes: 16 * 64,
+        index_bytes: (count + 3) * 64,
         ghost_bytes: 16,
         miniature_slots: 16,
     };

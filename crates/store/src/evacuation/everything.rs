@@ -31,3 +31,45 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use crate::expiry::Expiry;
+    use crate::heap::segment::Phase;
+    use crate::limits::SCAN_SEGMENTS;
+    use crate::operations::request::{Mode, Write};
+    use crate::store::store_of_small_segments;
+
+    const NOW_S: u32 = 1;
+
+    /// Regression: eviction ended at the first search that found only held segments. A search
+    /// examines at most [`SCAN_SEGMENTS`].
+    #[test]
+    fn segments_behind_many_held_segments_are_evicted_too() {
+        let held_count = SCAN_SEGMENTS + 1;
+        let store = store_of_small_segments(2 * held_count as usize);
+        let mut worker = store.worker();
+        let heap = &store.log.heap;
+        let count_sealed = || {
+            let is_sealed = |&number: &u32| heap.segment(number).phase() == Phase::Sealed;
+            (0..heap.count()).filter(is_sealed).count()
+        };
+        // Write items until more segments are sealed than are held below.
+        for number in 0_u16.. {
+            let key = number.to_le_bytes();
+            let write = Write::plain(Mode::Set, Expiry::NEVER);
+            let hash = worker.hash(&key);
+            worker.put(&key, hash, &[0; 40], &write, NOW_S).unwrap();
+            if count_sealed() > held_count as usize {
+                break;
+            }
+        }
+        // The oldest segments have the lowest numbers. Hold them, as pins would.
+        for number in 0..held_count {
+            heap.segment(number).hold();
+        }
+        worker.evict_everything(NOW_S);
+        assert_eq!(count_sealed(), held_count as usize);
+    }
+}

@@ -65,12 +65,27 @@ impl Log {
         }
     }
 
-    /// Selects and closes the oldest segment of either part, to evict its items. For tests.
+    /// Selects and closes a segment to evict its items: the oldest one of either part, or, if that
+    /// search finds none, any sealed segment that can be evacuated. `None` if there is no such
+    /// segment. For tests.
     pub(crate) fn select_any_victim(&self) -> Option<Victim> {
-        let mut lists = self.lists();
-        let victim = self.select_oldest(&mut lists)?;
-        self.begin_evacuation(&mut lists, &victim);
+        let lists = &mut *self.lists();
+        let oldest = self.select_oldest(lists);
+        let victim = oldest.or_else(|| self.close_any(lists))?;
+        self.begin_evacuation(lists, &victim);
         Some(victim)
+    }
+
+    /// Closes the first sealed segment that can be evacuated, and returns it as a victim. Unlike
+    /// [`close_oldest`](Self::close_oldest), examines all segments. For tests.
+    fn close_any(&self, lists: &SegmentLists) -> Option<Victim> {
+        let size = self.heap.segment_size();
+        let number = (0..lists.first_unused).find(|&number| {
+            let segment = self.heap.segment(number);
+            segment.phase() == Phase::Sealed && segment.can_be_evacuated(size) && segment.close()
+        })?;
+        let reason = EvacuationReason::Evict;
+        Some(Victim { number, reason })
     }
 
     /// Closes the victim, so that no writer can fill its holes. Returns false if a writer has begun
