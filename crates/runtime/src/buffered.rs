@@ -21,8 +21,9 @@
 //! 4. Other connections that are queued to be served.
 //!
 //! In `threads` and `fibres`, connections of the whole process are closed when the shared sum
-//! exceeds the bound. There are two groups: connections that wait for their peers and have been
-//! inactive for more than a second, and all others.
+//! exceeds the bound. There are two groups. The first contains the connections that have been
+//! inactive for more than a second, except those that wait for something other than their peers.
+//! The second contains all others.
 
 use service::Worker;
 

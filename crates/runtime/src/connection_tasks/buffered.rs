@@ -65,10 +65,13 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     }
 }
 
-/// Sorts peers in the order in which their connections are closed: first those whose tasks wait for
-/// an inactive peer, and within each group those with the most bytes.
+/// Sorts peers in the order in which their connections are closed: first those that are inactive
+/// ([`Peer::has_inactive_peer`]), and within each group those with the most bytes.
 fn sort_in_closing_order(peers: &mut [Arc<Peer>], now_s: u32) {
-    peers.sort_by_key(|peer| Reverse((peer.has_inactive_peer(now_s), peer.buffered())));
+    // The key of each peer is computed only once. Running tasks change the values from which
+    // `has_inactive_peer` is computed. If a key changed during the sort, the order of the keys
+    // could be inconsistent, and the sort could panic.
+    peers.sort_by_cached_key(|peer| Reverse((peer.has_inactive_peer(now_s), peer.buffered())));
 }
 
 #[cfg(test)]

@@ -105,8 +105,9 @@ impl Peer {
         self.is_shut.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the task waits for its peer, and the last activity of the connection
-    /// (`active_s`) is more than a second ago.
+    /// Returns whether the last activity of the connection (`active_s`) is more than a second ago,
+    /// and the task does not wait for something other than its peer. Such a task waits for its
+    /// peer, or has been answering requests for more than a second.
     pub(super) fn has_inactive_peer(&self, now_s: u32) -> bool {
         let waits_elsewhere = self.waits_elsewhere.load(Ordering::Relaxed);
         !waits_elsewhere && is_inactive(self.active_s.load(Ordering::Relaxed), now_s)

@@ -35,13 +35,17 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         let is_stuck = self.tickets.count() == 0;
         // Without an open ticket no result would arrive, and the task would wait forever.
         debug_assert!(!is_stuck, "the session waits for a result without a ticket");
-        if is_stuck || !self.count_buffered() {
+        if is_stuck {
             return false;
         }
         // This connection waits for a result, not for its peer, so it must not be closed as a slow
-        // holder.
+        // holder. `count_buffered` first closes connections that have an inactive peer and do not
+        // wait elsewhere, so set the flag before that call.
         self.peer.set_holding(false);
         self.peer.set_waiting_elsewhere(true);
+        if !self.count_buffered() {
+            return false;
+        }
         while !self.deliver() {
             // A timeout of 0: look whether the peer has hung up, without sleeping.
             if self.peer.is_shut() || self.socket.hangs_up_within(0) {
