@@ -24,7 +24,7 @@
 //!
 //! An idle connection occupies about a page of stack, a receive buffer and an output buffer of at
 //! most [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN) each, and a few hundred bytes of state.
-//! After a long receive, the receive buffer is longer until the next short one.
+//! After a long request, the receive buffer is longer until the next short one.
 
 mod accept;
 mod stop;

@@ -130,7 +130,8 @@ pub const MAPPINGS_PER_THREAD: usize = 4;
 /// 15 360 connections, the number of connections in published experiments.
 pub const OTHER_MAPPINGS: usize = 3072;
 /// Initial length of the receive buffer of a task, in bytes. After a receive that fills it, the
-/// buffer has [`RECEIVE_LEN`] bytes, until a receive returns fewer bytes than the initial length.
+/// buffer has [`RECEIVE_LEN`] bytes, until a receive that begins a request returns fewer bytes than
+/// the initial length.
 /// Also the length of the longest output whose buffer a task keeps for its next replies.
 pub const IDLE_BUFFER_LEN: usize = 2 * 1024;
 /// Maximum bytes of one blocking send. Each send that takes at least one byte counts as activity of

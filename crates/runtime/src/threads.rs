@@ -22,7 +22,7 @@
 //!   address space);
 //! - a receive buffer and an output buffer of at most
 //!   [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN) each; a longer output buffer is freed
-//!   after it has been sent, and a longer receive buffer after the next short receive;
+//!   after it has been sent, and a longer receive buffer after the next short request;
 //! - a few hundred bytes of state, and the kernel's stack of the thread.
 //!
 //! Each thread needs four memory mappings, and the kernel limits the number of mappings per process

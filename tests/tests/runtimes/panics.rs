@@ -220,6 +220,10 @@ fn the_connection_that_keeps_most_is_closed_first() {
                 served.kind.name()
             );
         }
+        // A task keeps its long receive buffer until the next short request.
+        for stream in &small {
+            assert_eq!(request(stream, b"mn\r\n"), b"MN\r\n");
+        }
         served.until("given back", |snapshot| snapshot.buffered == 0);
         served.sockets.running.stop().unwrap();
     });
@@ -242,6 +246,40 @@ fn long_receive_buffers_of_sleeping_tasks_count() {
             served.until("kept", |it| it.buffered >= added);
             assert_eq!(request(&stream, b"mn\r\n"), b"MN\r\n");
             served.until("given back", |it| it.buffered == 0);
+        }
+        served.sockets.running.stop().unwrap();
+    });
+}
+
+/// Regression: the rest of a request that was longer than the initial buffer made the buffer short
+/// again. So each such request changed the counted bytes twice, under a lock of all tasks.
+#[test]
+fn receive_buffer_stays_long_while_requests_are_long() {
+    everywhere(|start| {
+        let served = start(Fragile::default());
+        if matches!(served.kind, Kind::Threads | Kind::Fibres) {
+            let stream = served.connect();
+            // The initial buffer holds more than half of each request.
+            let len = IDLE_BUFFER_LEN * 3 / 2;
+            let set = [
+                format!("set a 0 0 {len}\r\n").as_bytes(),
+                &vec![b'x'; len],
+                b"\r\n",
+            ]
+            .concat();
+            let get = [&unfinished(len)[..], b"\r\n"].concat();
+            let added = (RECEIVE_LEN - IDLE_BUFFER_LEN) as u64;
+            for (long, reply) in [(set, &b"STORED\r\n"[..]), (get, b"END\r\n")] {
+                assert_eq!(request(&stream, &long), reply);
+                served.until("kept", |it| it.buffered >= added);
+                for _ in 0..100 {
+                    assert_eq!(request(&stream, &long), reply);
+                    let kept = served.counts.snapshot().buffered;
+                    assert!(kept >= added, "{}: {kept}", served.kind.name());
+                }
+                assert_eq!(request(&stream, b"mn\r\n"), b"MN\r\n");
+                served.until("given back", |it| it.buffered == 0);
+            }
         }
         served.sockets.running.stop().unwrap();
     });

@@ -1,9 +1,14 @@
 //! How tasks observe the bound of `crate::buffered`: the bound on the bytes of input and output
 //! that all connections together keep while their tasks sleep. The tasks share one sum of these
-//! bytes, behind a lock. A receive buffer that is longer than its initial length counts too,
-//! although it is empty while its task sleeps. A connection that keeps only a few bytes counts as 0
-//! in the sum. So most tasks never change the sum, except those that keep a long incomplete line, a
-//! long receive buffer, or output that the peer does not read.
+//! bytes, behind a lock. If a connection keeps only a few bytes, they count as 0 in the sum. The
+//! part of a receive buffer above its initial length always counts, although the buffer is empty
+//! while its task sleeps.
+//!
+//! A task changes the sum, and takes the lock, only if its counted bytes have changed since the
+//! task last slept. This is the case when the task begins or ends to keep a long incomplete line or
+//! output that the peer does not read, and when its receive buffer becomes long or short. As long
+//! as all requests of a connection are short, or all are long but fit into the long receive buffer,
+//! its task does not change the sum.
 
 use std::cmp::Reverse;
 use std::sync::{Arc, PoisonError};
@@ -15,14 +20,16 @@ use crate::buffered::{counted, low_water_mark};
 use crate::setup::second;
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
-    /// Records that the task of `peer` is about to sleep and keeps `bytes` bytes. If the sum then
-    /// exceeds the bound, closes connections.
+    /// Records that the task of `peer` is about to sleep and keeps `bytes` bytes of input and
+    /// output, and a receive buffer that is `spare_len` bytes longer than initially. If the sum
+    /// then exceeds the bound, closes connections.
     ///
     /// Returns false if the connection of this task has been closed. The task then has to end. This
     /// is checked only if the counted bytes have changed.
-    pub(super) fn count_buffered(&self, peer: &Peer, bytes: usize) -> bool {
-        // 0 if `bytes` is too small to count towards the bound.
-        let bytes = counted(bytes);
+    pub(super) fn count_buffered(&self, peer: &Peer, bytes: usize, spare_len: usize) -> bool {
+        // `counted` returns 0 if `bytes` is too small to count towards the bound. So a short rest
+        // of input does not change the sum, whatever the length of the receive buffer is.
+        let bytes = counted(bytes) + spare_len as u64;
         bytes == peer.buffered() || self.update_sum(peer, bytes)
     }
 

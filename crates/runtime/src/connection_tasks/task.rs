@@ -66,6 +66,8 @@ struct Received {
     /// The number of bytes of input in the receive buffer: `len`, or 0 if the bytes were appended
     /// to the held input or received directly into the service's memory.
     in_buffer_len: usize,
+    /// The bytes are the beginning of a request, not the rest of one.
+    begins_request: bool,
 }
 
 /// The entry of a task in the list of peers. Dropping this value frees the entry. The value is the
@@ -125,7 +127,7 @@ impl<C: TaskRuntime> Drop for TaskEntry<C> {
     fn drop(&mut self) {
         if let Some(peer) = &self.peer {
             // The task's buffers have been freed already.
-            self.tasks.count_buffered(peer, 0);
+            self.tasks.count_buffered(peer, 0, 0);
         }
         let must_wake_supervisor = self.tasks.peers.finish(self.slot);
         // Dropping the last reference to the peer closes the socket, which is a system call. So it
@@ -175,10 +177,11 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         self.peer.set_idle(is_idle);
         self.peer
             .set_input_deadline(self.session.input_deadline_ns());
-        if !self
-            .tasks
-            .count_buffered(&self.peer, self.kept_input() + transformer_len)
-        {
+        if !self.tasks.count_buffered(
+            &self.peer,
+            self.held.capacity() + transformer_len,
+            self.spare_len(),
+        ) {
             return None;
         }
         if is_idle && self.tasks.stops_workers.load(Ordering::Relaxed) {
@@ -209,6 +212,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             return Some(Received {
                 len,
                 in_buffer_len: 0,
+                begins_request: is_idle,
             });
         }
         let mut in_buffer_len = len;
@@ -225,10 +229,14 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             in_buffer_len = 0;
         } else if !self.held.is_empty() {
             self.held.append(&self.buffer[..len]);
-            self.fit_buffer(len);
+            self.fit_buffer(len, is_idle);
             in_buffer_len = 0;
         }
-        Some(Received { len, in_buffer_len })
+        Some(Received {
+            len,
+            in_buffer_len,
+            begins_request: is_idle,
+        })
     }
 
     /// Receives without sending: into the memory of an upload if `is_direct`, into the receive
@@ -271,7 +279,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             // A step of the service's background work, if one is due.
             self.tasks.maintain(now_ns);
             if in_buffer_len > 0 {
-                self.fit_buffer(in_buffer_len);
+                self.fit_buffer(in_buffer_len, received.begins_request);
                 in_buffer_len = 0;
             }
             match next {
@@ -316,7 +324,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// [`LINGER_NS`] and about [`LINGER_LEN`] bytes.
     fn discard_input(&mut self) {
         self.held = HeldInput::default();
-        self.fit_buffer(0);
+        self.set_buffer_len(IDLE_BUFFER_LEN);
         if !self.count_buffered() {
             return;
         }
@@ -353,17 +361,25 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             && self.tickets.count() == 0
     }
 
-    /// Makes the receive buffer [`RECEIVE_LEN`] bytes long if `received_len`, the length of the
-    /// last receive, is at least [`IDLE_BUFFER_LEN`]. Otherwise makes it [`IDLE_BUFFER_LEN`] bytes
-    /// long.
-    fn fit_buffer(&mut self, received_len: usize) {
-        let new_len = if received_len < IDLE_BUFFER_LEN {
-            IDLE_BUFFER_LEN
-        } else {
-            RECEIVE_LEN
-        };
-        if self.buffer.len() != new_len {
-            self.buffer = vec![0; new_len];
+    /// Fits the length of the receive buffer to the last receive. Makes the buffer [`RECEIVE_LEN`]
+    /// bytes long if the receive returned at least [`IDLE_BUFFER_LEN`] bytes. Makes it
+    /// [`IDLE_BUFFER_LEN`] bytes long if the receive returned fewer bytes and began a request.
+    ///
+    /// The length stays the same after the rest of a request. The next request is probably as long,
+    /// and is then received by one call. Also, if the buffer became short after each long request,
+    /// each of them would change the counted bytes twice (`connection_tasks/buffered.rs`).
+    fn fit_buffer(&mut self, received_len: usize, begins_request: bool) {
+        if received_len >= IDLE_BUFFER_LEN {
+            self.set_buffer_len(RECEIVE_LEN);
+        } else if begins_request {
+            self.set_buffer_len(IDLE_BUFFER_LEN);
+        }
+    }
+
+    /// Replaces the receive buffer if its length is not `len` bytes. Its content is lost then.
+    fn set_buffer_len(&mut self, len: usize) {
+        if self.buffer.len() != len {
+            self.buffer = vec![0; len];
         }
     }
 
@@ -483,15 +499,15 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         transformer.is_some_and(|transformer| !transformer.unsent().is_empty())
     }
 
-    /// Returns the number of bytes that the task keeps for input: the held input, and the bytes of
-    /// the receive buffer above the length that every task has.
-    fn kept_input(&self) -> usize {
-        self.held.capacity() + (self.buffer.len() - IDLE_BUFFER_LEN)
+    /// Returns the length of the receive buffer above its initial length.
+    fn spare_len(&self) -> usize {
+        self.buffer.len() - IDLE_BUFFER_LEN
     }
 
-    /// Counts the bytes that the task keeps while it waits: those for input, the output, and the
-    /// buffers of the transform. If the bytes of all connections together exceed their bound, some
-    /// connections are closed. Returns false if this connection is closed.
+    /// Counts the bytes that the task keeps while it waits: the held input, the output, the buffers
+    /// of the transform, and the receive buffer above its initial length. If the bytes of all
+    /// connections together exceed their bound, some connections are closed. Returns false if this
+    /// connection is closed.
     fn count_buffered(&self) -> bool {
         self.count_buffered_and(0)
     }
@@ -500,8 +516,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     fn count_buffered_and(&self, further: usize) -> bool {
         let transformer = self.transformer.as_ref();
         let transformer_len = transformer.map_or(0, |transformer| transformer.buffered());
-        let bytes = self.kept_input() + self.output.capacity() + transformer_len + further;
-        self.tasks.count_buffered(&self.peer, bytes)
+        let bytes = self.held.capacity() + self.output.capacity() + transformer_len + further;
+        self.tasks
+            .count_buffered(&self.peer, bytes, self.spare_len())
     }
 
     /// Empties the output. Frees the output's buffer if the output is longer than
