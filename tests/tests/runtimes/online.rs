@@ -1,7 +1,7 @@
 //! The state of a worker is used only while it is *online*, on every runtime: after `offline`, and
 //! after a panic, the runtime calls `online` before it uses the state again.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 use curtail_tests::in_process::{Sockets, answer, everywhere_with, request, setup};
@@ -27,6 +27,10 @@ struct Record {
     /// The names of the methods that were called while the worker was offline.
     used_offline: Mutex<Vec<&'static str>>,
     maintenance_steps: AtomicU32,
+    /// The number of the maintenance step that panics. Steps are counted from 1.
+    panicking_step: Option<u32>,
+    /// The number of workers that are online.
+    online_workers: AtomicUsize,
 }
 
 struct EchoWorker {
@@ -37,6 +41,18 @@ struct EchoWorker {
 struct EchoSession;
 
 impl Session for EchoSession {}
+
+impl Record {
+    fn new(panicking_step: Option<u32>) -> Arc<Self> {
+        Arc::new(Self {
+            gate: Barrier::new(2),
+            used_offline: Mutex::default(),
+            maintenance_steps: AtomicU32::new(0),
+            panicking_step,
+            online_workers: AtomicUsize::new(0),
+        })
+    }
+}
 
 impl Service for Echo {
     type Worker = EchoWorker;
@@ -74,11 +90,17 @@ impl Worker for EchoWorker {
     }
 
     fn online(&mut self) {
-        self.is_online = true;
+        if !self.is_online {
+            self.is_online = true;
+            self.record.online_workers.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn offline(&mut self) {
-        self.is_online = false;
+        if self.is_online {
+            self.is_online = false;
+            self.record.online_workers.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     fn begin_burst(&mut self, _: u64) {
@@ -135,6 +157,10 @@ impl Worker for EchoWorker {
             .maintenance_steps
             .fetch_add(1, Ordering::Relaxed)
             + 1;
+        assert!(
+            self.record.panicking_step != Some(steps),
+            "intended by the test, outside of any session"
+        );
         steps < MAINTENANCE_STEPS
     }
 
@@ -148,18 +174,14 @@ impl Worker for EchoWorker {
 
     fn reset(&mut self) {
         // A service replaces its state by that of a new worker, which is offline.
-        self.is_online = false;
+        self.offline();
     }
 }
 
 #[test]
 fn a_worker_is_used_only_while_it_is_online() {
     everywhere_with(|kind, scheduler| {
-        let record = Arc::new(Record {
-            gate: Barrier::new(2),
-            used_offline: Mutex::default(),
-            maintenance_steps: AtomicU32::new(0),
-        });
+        let record = Record::new(None);
         let service = Echo(Arc::clone(&record));
         let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
         let [first, panics, last, gate] = [(); 4].map(|()| sockets.connect());
@@ -185,6 +207,34 @@ fn a_worker_is_used_only_while_it_is_online() {
             });
         }
         sockets.until("panicked", |snapshot| snapshot.panics == 1);
+        assert_eq!(sockets.running.stop(), Err(Panicked));
+        let used_offline = record.used_offline.lock().unwrap();
+        assert!(used_offline.is_empty(), "{}: {used_offline:?}", kind.name());
+    });
+}
+
+/// Regression: in `fibres`, the worker stayed online until its processor woke. Meanwhile the
+/// service could not reclaim memory.
+#[test]
+fn a_worker_is_offline_after_the_supervisor_panics_in_its_maintenance() {
+    everywhere_with(|kind, scheduler| {
+        // The other runtimes have no supervisor.
+        if !matches!(kind, Kind::Threads | Kind::Fibres) {
+            return;
+        }
+        // The task of the connection runs the first step. There is only one request, so the
+        // supervisor runs the second.
+        let record = Record::new(Some(2));
+        let service = Echo(Arc::clone(&record));
+        let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
+        let stream = sockets.connect();
+        assert_eq!(request(&stream, b"line\n"), b"line\n");
+        sockets.until("panicked", |snapshot| snapshot.restarts == 1);
+        sockets.until_true("offline", || {
+            record.online_workers.load(Ordering::Relaxed) == 0
+        });
+        // The worker is used again.
+        assert_eq!(request(&stream, b"line\n"), b"line\n");
         assert_eq!(sockets.running.stop(), Err(Panicked));
         let used_offline = record.used_offline.lock().unwrap();
         assert!(used_offline.is_empty(), "{}: {used_offline:?}", kind.name());
