@@ -49,13 +49,14 @@ pub trait Worker: Send + 'static {
         self.open()
     }
 
-    /// Prepares the worker for use, because its thread runs again. A new worker is offline. After
-    /// [`offline`](Self::offline) or [`reset`](Self::reset) this is called before any other method.
-    /// It may also be called when the worker is online.
+    /// Prepares the worker for use, because its thread runs again. A new worker is offline. While
+    /// the worker is new, or after [`offline`](Self::offline) or [`reset`](Self::reset), this is
+    /// called before any method except those two. It may also be called when the worker is online.
     fn online(&mut self) {}
 
     /// Releases all references to shared memory, because the worker's thread is about to sleep.
-    /// The worker takes none until [`online`](Self::online) is called.
+    /// The worker takes none until [`online`](Self::online) is called. May be called when the
+    /// worker is offline, and while its thread unwinds after a panic of another method.
     fn offline(&mut self) {}
 
     /// Begins a burst. The time is `now_ns` for all calls until [`end_burst`](Self::end_burst).
@@ -142,7 +143,7 @@ pub trait Worker: Send + 'static {
     fn finish_early_prefetch(&mut self) {}
 
     /// Replaces the parts of the state that a panic may have left inconsistent. The worker may be
-    /// offline afterwards.
+    /// offline afterwards. May be called when the worker is offline.
     fn reset(&mut self) {}
 }
 

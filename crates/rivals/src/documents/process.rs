@@ -22,6 +22,7 @@ pub(super) fn run<D: Disk>(listener: &Listener, files: Arc<FileSet<D>>) -> ! {
         unix_ns: unix_ns(),
     };
     let mut worker = DocumentService::new(files, clock).worker();
+    worker.online();
     loop {
         let stream = match listener.accept() {
             Ok(stream) => stream,
@@ -36,6 +37,8 @@ pub(super) fn run<D: Disk>(listener: &Listener, files: Arc<FileSet<D>>) -> ! {
         let served = catch_unwind(AssertUnwindSafe(|| serve(&mut worker, &stream)));
         if served.is_err() {
             worker.reset();
+            // A worker that was reset may be offline, but this process continues to use it.
+            worker.online();
         }
     }
 }
