@@ -154,3 +154,24 @@ fn cancelling_ends_a_sleep() {
         drop(runtime.spawn(|| fibre::sleep(Duration::from_secs(3600))));
     });
 }
+
+/// With two processors, the fibre may be cancelled before it sleeps, while it begins to sleep, or
+/// later. The sleep ends in each case.
+#[test]
+fn cancelling_at_any_moment_ends_a_sleep() {
+    for_each_configuration(2, |runtime| {
+        for _ in 0..100 {
+            let has_begun = Arc::new(AtomicBool::new(false));
+            let begins = Arc::clone(&has_begun);
+            let sleeper = runtime.spawn(move || {
+                begins.store(true, Ordering::Relaxed);
+                fibre::sleep(Duration::from_secs(3600))
+            });
+            while !has_begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            sleeper.fibre().cancel();
+            assert_eq!(sleeper.join().unwrap(), Err(fibre::Cancelled));
+        }
+    });
+}
