@@ -1,0 +1,315 @@
+//! The p99 latency of a good client beside hostile clients, compared with that without them.
+//!
+//! `cargo xtask bench hostile [-- --quick]`. The server has one worker of `events`, on the first
+//! processor. All clients share the others, where the good one has real-time priority if that is
+//! allowed. It sends a GET each millisecond, and a latency counts from the time at which the
+//! request was due. Each round has a pair of trials for every [`Kind`] of hostile clients, one with
+//! them and one without, in random order. A ratio is that of the p99 within a pair, and its
+//! interval that of the median of all pairs.
+//!
+//! The target, [`TARGET_TIMES`], is met by a kind whose whole interval is below it, if the hostile
+//! clients did at least [`SHARE_MIN`] of what they were to do. They send at a fixed rate: one that
+//! sends as much as the server takes would measure how the server divides its time between busy
+//! connections, which `experiments/fairness.toml` does.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a benchmark")]
+
+mod clients;
+
+use std::env;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use curtail_tests::peer::Address;
+use curtail_tests::process::{Server, curtail_path};
+use measure::{Estimate, median, paired_ratio};
+use tempfile::TempDir;
+use workload::{Purpose, RandomStream};
+
+use clients::{HostileClients, Kind, LONG_VALUE_LEN};
+
+/// The interval of the good client's requests, and of the hostile clients' steps.
+const STEP: Duration = Duration::from_millis(1);
+/// How long a reply to the good client may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The greatest ratio of the p99 beside hostile clients to that without.
+const TARGET_TIMES: f64 = 2.0;
+/// The least share of their steps that hostile clients have to take.
+const SHARE_MIN: f64 = 0.95;
+const CONFIDENCE: f64 = 0.95;
+const SERVER_CPU: usize = 0;
+
+fn main() -> Result<()> {
+    let (rounds, duration) = match env::args().any(|it| it == "--quick") {
+        true => (3, Duration::from_millis(400)),
+        false => (10, Duration::from_millis(900)),
+    };
+    let cpus = sys::thread::allowed_cpus().context("read the allowed processors")?;
+    let others: Vec<usize> = cpus.into_iter().filter(|&it| it != SERVER_CPU).collect();
+    if others.is_empty() {
+        println!("skipped: there is no processor for the clients");
+        return Ok(());
+    }
+    sys::thread::pin(&others).context("move the clients to their processors")?;
+    if let Ok(Err(error)) = thread::spawn(go_first).join() {
+        println!(
+            "The good client has no real-time priority ({error}), so its latencies contain the \
+             time for which hostile clients keep it from its processor."
+        );
+    }
+    let folder = TempDir::new().context("make a folder")?;
+    let passwords = folder.path().join("passwords");
+    fs::write(&passwords, "good:secret\n").context("write the passwords")?;
+    let open = Target::start(&[])?;
+    let guarded = Target::start(&["-Y", &passwords.to_string_lossy(), "-S"])?;
+    println!(
+        "p99 of a good client's GETs beside hostile clients ÷ without, {rounds} pairs of trials of \
+         {duration:?}, median [interval]"
+    );
+    let mut outcomes = Kind::ALL.map(|kind| (kind, Vec::new()));
+    let mut random = RandomStream::new(1, Purpose::Other, 0);
+    for _ in 0..rounds {
+        shuffle(&mut outcomes, &mut random);
+        for (kind, pairs) in &mut outcomes {
+            let target = if kind.guesses() { &guarded } else { &open };
+            match pair(*kind, target, duration, &mut random) {
+                Ok(pair) => pairs.push(pair),
+                Err(error) => println!("  {kind:?}: a pair of trials failed: {error:#}"),
+            }
+        }
+    }
+    for kind in Kind::ALL {
+        if let Some((_, pairs)) = outcomes.iter().find(|it| it.0 == kind) {
+            println!("  {:<14} {}", format!("{kind:?}"), line(pairs, rounds));
+        }
+    }
+    Ok(())
+}
+
+/// Two trials, one of them beside hostile clients.
+struct Pair {
+    beside_ns: f64,
+    without_ns: f64,
+    /// What the hostile clients did, as a share of what they were to do.
+    share: f64,
+}
+
+/// A pair of trials in random order.
+fn pair(
+    kind: Kind,
+    target: &Target,
+    duration: Duration,
+    random: &mut RandomStream,
+) -> Result<Pair> {
+    let without_first = random.below(2) == 0;
+    let before = without_first.then(|| good_p99_ns(target, duration));
+    let (beside_ns, share) = p99_beside(kind, target, duration)?;
+    let without_ns = before.unwrap_or_else(|| good_p99_ns(target, duration))?;
+    Ok(Pair {
+        beside_ns,
+        without_ns,
+        share,
+    })
+}
+
+/// The result of a kind in words.
+fn line(pairs: &[Pair], rounds: usize) -> String {
+    let p99s: Vec<_> = pairs
+        .iter()
+        .map(|it| (it.beside_ns, it.without_ns))
+        .collect();
+    let without: Vec<_> = pairs.iter().map(|it| it.without_ns).collect();
+    let shares: Vec<_> = pairs.iter().map(|it| it.share).collect();
+    let (Some(ratio), Some(without_ns), Some(share)) = (
+        paired_ratio(&p99s, CONFIDENCE),
+        median(&without),
+        median(&shares),
+    ) else {
+        return "every trial failed".to_owned();
+    };
+    let mut line = format!(
+        "{ratio}  without {:>4.0} µs  steps {:>3.0} %  ≤ {TARGET_TIMES}: {}",
+        without_ns / 1e3,
+        share * 100.0,
+        verdict(&ratio, share)
+    );
+    if pairs.len() < rounds {
+        line.push_str(&format!(
+            "; {} of {rounds} pairs failed",
+            rounds - pairs.len()
+        ));
+    }
+    line
+}
+
+fn verdict(ratio: &Estimate, share: f64) -> String {
+    let interval = ratio.interval;
+    if share < SHARE_MIN {
+        "not judged: the hostile clients were too slow".to_owned()
+    } else if interval.confidence < CONFIDENCE {
+        format!(
+            "not judged: an interval of {:.0} %",
+            interval.confidence * 100.0
+        )
+    } else if interval.high <= TARGET_TIMES {
+        "met".to_owned()
+    } else if interval.low > TARGET_TIMES {
+        "not met".to_owned()
+    } else {
+        "not decided here".to_owned()
+    }
+}
+
+fn shuffle<T>(items: &mut [T], random: &mut RandomStream) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, random.below(last as u64 + 1) as usize);
+    }
+}
+
+/// A server with an item for the good client, and one for clients that do not read.
+struct Target {
+    _server: Server,
+    tcp: SocketAddr,
+    /// Where it receives datagrams, if no password is needed.
+    udp: SocketAddr,
+    needs_login: bool,
+}
+
+impl Target {
+    /// Starts a server. `login` has the flags of one whose clients have to log in.
+    fn start(login: &[&str]) -> Result<Self> {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let needs_login = !login.is_empty();
+        let server = Server::tcp_on(Ipv4Addr::LOCALHOST, &[SERVER_CPU], || {
+            let mut command = Command::new(curtail_path());
+            command.args(["serve", "--runtime", "events", "-t", "1"]);
+            command.args(["-m", "256", "-c", "8192"]).args(login);
+            if !needs_login {
+                command.args(["-U", &udp.port().to_string()]);
+            }
+            if sys::privileges::is_root() {
+                command.args(["-u", "root"]);
+            }
+            command
+        })?;
+        let Address::Tcp(tcp) = server.address else {
+            bail!("the server has no address");
+        };
+        let target = Self {
+            _server: server,
+            tcp,
+            udp,
+            needs_login,
+        };
+        let mut client = target.good_client()?;
+        for (key, len) in [("good", 32), ("long", LONG_VALUE_LEN)] {
+            let line = format!("set {key} 0 0 {len}\r\n");
+            client.write_all(&[line.as_bytes(), &vec![b'v'; len], b"\r\n"].concat())?;
+            expect(&mut client, b"STORED\r\n")?;
+        }
+        Ok(target)
+    }
+
+    /// A connection that has logged in if it must.
+    fn good_client(&self) -> Result<TcpStream> {
+        let mut stream = self.connect()?;
+        if self.needs_login {
+            stream.write_all(b"set login 0 0 11\r\ngood secret\r\n")?;
+            expect(&mut stream, b"STORED\r\n")?;
+        }
+        Ok(stream)
+    }
+
+    /// The number of datagrams that the server has received.
+    fn datagrams_received(&self) -> Result<u64> {
+        let mut stream = self.good_client()?;
+        stream.write_all(b"stats curtail\r\nquit\r\n")?;
+        let mut statistics = String::new();
+        stream.read_to_string(&mut statistics)?;
+        let mut lines = statistics.lines();
+        let value = lines.find_map(|line| line.strip_prefix("STAT udp_datagrams_read "));
+        Ok(value.context("no udp_datagrams_read")?.parse()?)
+    }
+
+    fn connect(&self) -> Result<TcpStream> {
+        let stream = TcpStream::connect(self.tcp)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        Ok(stream)
+    }
+}
+
+/// Receives a reply, which has to be this one.
+fn expect(stream: &mut TcpStream, reply: &[u8]) -> Result<()> {
+    let mut received = vec![0; reply.len()];
+    stream
+        .read_exact(&mut received)
+        .context("receive a reply")?;
+    let text = String::from_utf8_lossy(&received);
+    ensure!(received == reply, "a reply is {text:?}");
+    Ok(())
+}
+
+/// The p99 of the good client in nanoseconds beside hostile clients, and what these did as a share
+/// of what they were to do.
+fn p99_beside(kind: Kind, target: &Target, duration: Duration) -> Result<(f64, f64)> {
+    let must_stop = &AtomicBool::new(false);
+    let (opened, has_opened) = mpsc::channel();
+    thread::scope(|scope| {
+        let hostile = scope.spawn(move || {
+            let mut clients = HostileClients::new(kind, target)?;
+            // It fails if nothing waits for it any more.
+            let _ = opened.send(());
+            clients.run(STEP, must_stop)
+        });
+        // An error if they have failed, which they say themselves.
+        let p99_ns = has_opened.recv().map(|()| good_p99_ns(target, duration));
+        must_stop.store(true, Ordering::Relaxed);
+        let share = hostile.join();
+        let share = share.map_err(|_| anyhow!("the hostile clients panicked"))??;
+        Ok((p99_ns??, share))
+    })
+}
+
+/// Gives this thread, which is that of the good client, priority over the hostile clients.
+fn go_first() -> io::Result<()> {
+    sys::thread::sleep_precisely();
+    sys::thread::go_real_time(1)
+}
+
+/// The p99 of the good client in nanoseconds.
+fn good_p99_ns(target: &Target, duration: Duration) -> Result<f64> {
+    let client = || {
+        // Whether that is allowed has been printed.
+        let _ = go_first();
+        send_gets(target, duration)
+    };
+    let outcome = thread::scope(|scope| scope.spawn(client).join());
+    let mut latencies_ns = outcome.map_err(|_| anyhow!("the good client panicked"))??;
+    latencies_ns.sort_by(f64::total_cmp);
+    Ok(latencies_ns[latencies_ns.len() * 99 / 100])
+}
+
+/// Sends a GET each [`STEP`]. Returns their latencies in nanoseconds.
+fn send_gets(target: &Target, duration: Duration) -> Result<Vec<f64>> {
+    let mut client = target.good_client()?;
+    let reply = [b"VALUE good 0 32\r\n", &[b'v'; 32][..], b"\r\nEND\r\n"].concat();
+    let mut latencies_ns = Vec::new();
+    let began = Instant::now();
+    let mut due = began;
+    while due - began < duration {
+        due += STEP;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        client.write_all(b"get good\r\n")?;
+        expect(&mut client, &reply)?;
+        latencies_ns.push(due.elapsed().as_nanos() as f64);
+    }
+    Ok(latencies_ns)
+}
