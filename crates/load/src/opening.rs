@@ -104,8 +104,8 @@ struct Opening {
     attempts: u32,
 }
 
-/// The stage of opening a connection. Times are on the monotonic clock. `started_ns` is the time at
-/// which the current attempt started.
+/// The stage of opening a connection. `started_ns` is the time, on [`Opener::running_ns`], at which
+/// the current attempt started.
 #[derive(Default)]
 enum Stage {
     /// The connection is in `to_start`.
@@ -143,7 +143,14 @@ struct Opener<'a> {
     in_progress: usize,
     /// The number of connections in the stage `Open`.
     open_count: u32,
-    /// When to check next whether an attempt lasts too long.
+    /// The time of the last step, on the monotonic clock.
+    last_step_ns: u64,
+    /// The clock of the deadlines. It advances with each step by the time since the last step, but
+    /// by at most [`OPENING_CHECK_NS`]. A step waits for no longer, so if more time has passed,
+    /// this process was stopped (a signal, a suspended machine). The server may have answered
+    /// meanwhile, but the answers have not been read, so that time does not count.
+    running_ns: u64,
+    /// When to check next whether an attempt lasts too long, on `running_ns`.
     next_check_ns: u64,
 }
 
@@ -167,6 +174,8 @@ impl<'a> Opener<'a> {
             to_start: StartQueue::with_all_due(share.count),
             in_progress: 0,
             open_count: 0,
+            last_step_ns: 0,
+            running_ns: 0,
             next_check_ns: 0,
         }
     }
@@ -175,6 +184,9 @@ impl<'a> Opener<'a> {
     /// step of each of them. Waits for at most [`OPENING_CHECK_NS`]. Fails if an attempt lasts too
     /// long.
     fn step(&mut self, events: &mut Events, now_ns: u64) -> Result<(), Error> {
+        let elapsed_ns = now_ns.saturating_sub(self.last_step_ns);
+        self.last_step_ns = now_ns;
+        self.running_ns += elapsed_ns.min(OPENING_CHECK_NS);
         let pause_ns = self.start_due(now_ns)?;
         self.poll
             .wait(events, Some(pause_ns))
@@ -183,11 +195,10 @@ impl<'a> Opener<'a> {
             self.advance(event.token as u32)?;
         }
         // Other connections may be ready at every wait, so the check does not depend on a wait that
-        // times out. `now_ns` is the time before the wait: if this process was stopped during the
-        // wait, an answer that arrived meanwhile is read before its attempt is overdue.
-        if now_ns >= self.next_check_ns {
-            self.next_check_ns = now_ns + OPENING_CHECK_NS;
-            self.check_deadlines(now_ns)?;
+        // times out.
+        if self.running_ns >= self.next_check_ns {
+            self.next_check_ns = self.running_ns + OPENING_CHECK_NS;
+            self.check_deadlines()?;
         }
         Ok(())
     }
@@ -198,7 +209,7 @@ impl<'a> Opener<'a> {
     fn start_due(&mut self, now_ns: u64) -> Result<u64, Error> {
         while self.in_progress < self.concurrent_max {
             match self.to_start.next(now_ns) {
-                NextStart::Due(connection) => self.start(connection, now_ns)?,
+                NextStart::Due(connection) => self.start(connection)?,
                 NextStart::After(delay_ns) => return Ok(delay_ns.min(OPENING_CHECK_NS)),
                 NextStart::None => break,
             }
@@ -207,7 +218,7 @@ impl<'a> Opener<'a> {
     }
 
     /// Starts an attempt to open a connection.
-    fn start(&mut self, connection: u32, now_ns: u64) -> Result<(), Error> {
+    fn start(&mut self, connection: u32) -> Result<(), Error> {
         let number = self.first + connection;
         let index = (number as usize).checked_rem(self.sources.len());
         let source = index.map(|index| self.sources[index]);
@@ -225,7 +236,7 @@ impl<'a> Opener<'a> {
                     .map_err(Error::system("register a connection"))?;
                 opening.stage = Stage::Connecting {
                     stream,
-                    started_ns: now_ns,
+                    started_ns: self.running_ns,
                 };
                 self.in_progress += 1;
                 Ok(())
@@ -356,10 +367,9 @@ impl<'a> Opener<'a> {
     }
 
     /// Fails if an attempt in progress has lasted longer than [`OPENING_TIMEOUT_NS`].
-    fn check_deadlines(&self, now_ns: u64) -> Result<(), Error> {
+    fn check_deadlines(&self) -> Result<(), Error> {
         for (connection, opening) in (0..).zip(&self.openings) {
-            let is_overdue =
-                |started_ns: u64| now_ns.saturating_sub(started_ns) > OPENING_TIMEOUT_NS;
+            let is_overdue = |started_ns: u64| self.running_ns - started_ns > OPENING_TIMEOUT_NS;
             let target = || self.target(connection);
             match opening.stage {
                 Stage::Connecting { started_ns, .. } if is_overdue(started_ns) => {
@@ -406,6 +416,19 @@ mod tests {
 
     use super::*;
 
+    const IS_AWAITED: fn(&Opening) -> bool =
+        |opening| matches!(opening.stage, Stage::AwaitingVersion { .. });
+
+    /// A share of `count` connections that are opened at the same time.
+    fn share(count: u32) -> Share {
+        Share {
+            first: 0,
+            count,
+            all: count,
+            concurrent_max: count as usize,
+        }
+    }
+
     /// Regression test. Deadlines were checked only after a wait without events, so the events of
     /// one connection postponed the deadlines of all others.
     #[test]
@@ -413,16 +436,9 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let targets = [Target::Tcp(server.local_addr().unwrap())];
         let poll = Poll::new().unwrap();
-        let share = Share {
-            first: 0,
-            count: 2,
-            all: 2,
-            concurrent_max: 2,
-        };
-        let mut opener = Opener::new(&targets, &[], Probe::Text, &poll, share);
+        let mut opener = Opener::new(&targets, &[], Probe::Text, &poll, share(2));
         let mut events = Events::with_capacity(EVENTS_MAX);
-        let is_awaited = |opening: &Opening| matches!(opening.stage, Stage::AwaitingVersion { .. });
-        while !opener.openings.iter().all(is_awaited) {
+        while !opener.openings.iter().all(IS_AWAITED) {
             opener.step(&mut events, 0).unwrap();
         }
         // The server never completes the answer on the first connection, and never answers on the
@@ -440,5 +456,34 @@ mod tests {
         }
         let overdue = step_at(OPENING_TIMEOUT_NS + OPENING_CHECK_NS);
         assert!(matches!(overdue, Err(Error::Silent { waited_s: 10, .. })));
+    }
+
+    /// Regression test. If the process was stopped for longer than the timeout while connections
+    /// were being established, the attempts were overdue before the server could answer `version`.
+    #[test]
+    fn a_pause_of_the_process_does_not_count_towards_the_timeout() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let targets = [Target::Tcp(server.local_addr().unwrap())];
+        let poll = Poll::new().unwrap();
+        let mut opener = Opener::new(&targets, &[], Probe::Text, &poll, share(2));
+        opener.start_due(0).unwrap();
+        // The kernel establishes the connections during a pause before the first step.
+        let mut now_ns = 10 * OPENING_TIMEOUT_NS;
+        let mut events = Events::with_capacity(1);
+        while !opener.openings.iter().all(IS_AWAITED) {
+            opener.step(&mut events, now_ns).unwrap();
+        }
+        // Only one connection has an answer when the process continues after the next pause.
+        let (mut quick, _) = server.accept().unwrap();
+        let (mut slow, _) = server.accept().unwrap();
+        quick.write_all(b"VERSION 0\r\n").unwrap();
+        now_ns *= 2;
+        while opener.open_count < 1 {
+            opener.step(&mut events, now_ns).unwrap();
+        }
+        slow.write_all(b"VERSION 0\r\n").unwrap();
+        while opener.open_count < 2 {
+            opener.step(&mut events, now_ns).unwrap();
+        }
     }
 }
