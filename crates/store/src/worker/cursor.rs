@@ -20,6 +20,8 @@ pub(crate) struct Cursor {
     /// Offset, in bytes, of the next block to visit. This block begins at the end of the block that
     /// was visited last.
     offset: u32,
+    /// Length, in bytes, of the block at `offset`, once `next` has returned that block; before, 0.
+    next_len: u32,
     /// Whether the segment was retired. Dropping the cursor then does not make the segment
     /// available to other workers.
     is_retired: bool,
@@ -31,6 +33,7 @@ impl Cursor {
             store: Arc::clone(store),
             victim,
             offset: FIRST_BLOCK,
+            next_len: 0,
             is_retired: false,
         }
     }
@@ -41,23 +44,24 @@ impl Cursor {
     }
 
     /// Returns the next block to visit. `None` at the end of the segment.
-    pub(crate) fn next(&self) -> Option<(Location, Block<'_>)> {
+    pub(crate) fn next(&mut self) -> Option<(Location, Block<'_>)> {
         let heap = &self.store.log.heap;
         // SAFETY: `offset` is the first block, and only `advance` changes it, from a block to the
         // end of that block. All blocks of the segment were written before it was closed, and no
         // writer can write to a closed segment. Only `retire` retires the segment, and `retire`
         // consumes the cursor.
-        unsafe { heap.block_in(self.victim.number, self.offset) }
+        let found = unsafe { heap.block_in(self.victim.number, self.offset) };
+        self.next_len = found.as_ref().map_or(0, |(_, block)| block.len() as u32);
+        found
     }
 
-    /// Advances to the end of the block that `next` returns. Does nothing at the end of the
-    /// segment.
+    /// Advances to the end of the block that `next` has returned. Does nothing if `next` was not
+    /// called since the last call of this function, or has reached the end of the segment.
     pub(crate) fn advance(&mut self) {
-        // The length comes from the block itself, not from the caller. A wrong length would make
-        // `next` read a block where none begins. The length of a block does not change once the
-        // block has been published.
-        let len = self.next().map_or(0, |(_, block)| block.len());
-        self.offset += len as u32;
+        // The length comes from the block itself (see `next`), not from the caller. A wrong length
+        // would make `next` read a block where none begins. The length of a block does not change
+        // once the block has been published.
+        self.offset += std::mem::take(&mut self.next_len);
         assert!(
             self.offset <= self.store.log.heap.segment_size(),
             "a block ends after its segment"
