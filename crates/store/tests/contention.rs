@@ -31,6 +31,16 @@ fn worker(memory_bytes: u64) -> Worker {
     .worker()
 }
 
+/// Sets a flag when it is dropped, so that the other threads of a scope end even if the test fails
+/// by a panic.
+struct SetOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Stores a value that consists of `len` times the byte `x`.
 fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published {
     let value = vec![b'x'; len];
@@ -104,6 +114,7 @@ fn an_append_succeeds_while_other_threads_overwrite_the_large_item() {
     set(&mut worker, b"log", 500_000, &SET);
     let is_done = &AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _done = SetOnDrop(is_done);
         for _ in 0..3 {
             let mut worker = worker.store().worker();
             scope.spawn(move || {
@@ -122,7 +133,6 @@ fn an_append_succeeds_while_other_threads_overwrite_the_large_item() {
             append_until_stored(&mut worker, b"log");
             worker.quiescent();
         }
-        is_done.store(true, Relaxed);
     });
 }
 
@@ -132,6 +142,7 @@ fn count_failed(mut attempt: impl FnMut(&mut Worker) -> bool) -> usize {
     let mut worker = worker(16 << 20);
     let is_done = &AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _done = SetOnDrop(is_done);
         let mut other = worker.store().worker();
         scope.spawn(move || {
             let hash = other.hash(b"k");
@@ -147,7 +158,6 @@ fn count_failed(mut attempt: impl FnMut(&mut Worker) -> bool) -> usize {
             failed += usize::from(!attempt(&mut worker));
             worker.quiescent();
         }
-        is_done.store(true, Relaxed);
         failed
     })
 }
