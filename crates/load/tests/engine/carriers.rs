@@ -10,7 +10,7 @@ use load::{CarrierKind, Config, Rate, Summary};
 
 use super::datagrams::{self, Network};
 use super::server::{Fault, Server};
-use super::{config, run};
+use super::{config, run, wait_long_for_answers};
 
 /// Checks that every intended request is counted exactly once, and that the counts agree with those
 /// of the operations and with the latency distributions. Unlike the function of this name in the
@@ -134,6 +134,7 @@ fn request_fails_as_closed_if_the_server_closes_its_connection_unanswered() {
     let server = Server::start(Fault::ClosesAll(requests_before_close));
     let mut config = config(&server);
     config.carrier = CarrierKind::OneShot;
+    wait_long_for_answers(&mut config);
     let summary = run(&config);
     assert_counts_are_consistent(&summary);
     assert_eq!(summary.failures.closed, summary.intended, "{summary:?}");

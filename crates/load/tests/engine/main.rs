@@ -17,6 +17,7 @@ mod web_server;
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 
+use load::limits::TIMEOUT_NS;
 use load::{CarrierKind, Config, Error, Rate, Summary};
 use server::{Fault, Server};
 
@@ -31,6 +32,13 @@ fn config(server: &Server) -> Config {
     config.update = 0.2;
     config.spin = false;
     config
+}
+
+/// Gives a run the longest time-out (10 s) and a longer grace period, so that no answer is too late
+/// on a busy machine. The run ends as soon as all its requests have been answered or have failed.
+pub(crate) fn wait_long_for_answers(config: &mut Config) {
+    config.timeout_ns = *TIMEOUT_NS.end();
+    config.grace_ns = 2 * config.timeout_ns;
 }
 
 fn run(config: &Config) -> Summary {
@@ -252,6 +260,7 @@ fn answer_with_more_values_than_keys_is_malformed() {
     let mut config = config(&server);
     // There is no prefill, so a get finds a value only if the run itself has set the record.
     config.update = 0.5;
+    wait_long_for_answers(&mut config);
     let message = load::run(&config, |_| ()).unwrap_err().to_string();
     assert!(
         message.contains("more values than its request has keys"),
