@@ -18,6 +18,21 @@ pub const ITEM_OVERHEAD: usize = 48 + 8 + 1 + 2;
 /// Bytes of client flags, which are stored only if they are not zero.
 pub const CLIENT_FLAGS_LEN: usize = 4;
 
+/// The largest item that may be a number, in bytes: half of memcached's slab page. memcached stores
+/// a larger item in chunks and does not read it as a number.
+pub const NUMERIC_ITEM_MAX: usize = 512 << 10;
+
+/// The size of an item in bytes, as memcached counts it.
+#[must_use]
+pub fn item_len(key: &[u8], client_flags: u32, value_len: usize) -> usize {
+    let flags_len = if client_flags == 0 {
+        0
+    } else {
+        CLIENT_FLAGS_LEN
+    };
+    ITEM_OVERHEAD + key.len() + flags_len + value_len
+}
+
 /// One item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
@@ -264,12 +279,7 @@ impl Cache {
     /// Whether an item with a value of this length is within the item size.
     #[must_use]
     pub fn fits(&self, key: &[u8], client_flags: u32, value_len: usize) -> bool {
-        let flags_len = if client_flags == 0 {
-            0
-        } else {
-            CLIENT_FLAGS_LEN
-        };
-        ITEM_OVERHEAD + key.len() + flags_len + value_len <= self.item_size_max
+        item_len(key, client_flags, value_len) <= self.item_size_max
     }
 
     /// Stores a value. The caller must have checked [`Cache::fits`].
@@ -356,7 +366,8 @@ impl Cache {
                 created: true,
             };
         };
-        if present.value.is_empty() {
+        let len = item_len(key, present.client_flags, present.value.len());
+        if present.value.is_empty() || len > NUMERIC_ITEM_MAX {
             return ArithOutcome::NonNumeric;
         }
         if !(matches!(change.compare, None | Some(0)) || change.compare == Some(present.cas)) {

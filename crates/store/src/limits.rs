@@ -189,6 +189,11 @@ pub const HOT_SAMPLE_PERIOD: u32 = 64;
 pub(crate) const HOT_WINDOW: u32 = 1 << 15;
 /// Maximum length of a counter as decimal text, in bytes: the digits of 2^64 - 1.
 pub const COUNTER_MAX: usize = 20;
+/// Maximum size of an item ([`item_len`](crate::item_len)) whose value arithmetic reads, in bytes.
+/// A larger item counts as not numeric. Otherwise a value of nothing but spaces would be read to
+/// its end, however long it is. memcached (1.6.45, `do_add_delta`) refuses the items that it stores
+/// in chunks, which by default are those of more than half a slab page of 1 MiB.
+pub const NUMERIC_ITEM_MAX: usize = 512 << 10;
 /// Maximum number of attempts of a read-modify-write. An attempt fails if the item has changed
 /// since it was read. From the second attempt on, other writers of the index shard wait.
 pub(crate) const REWRITE_ATTEMPTS: usize = 16;

@@ -4,7 +4,7 @@ use protocol::{Classes, Crawler, DumpForm};
 
 use super::meta::stored_key;
 use crate::Cache;
-use crate::cache::{CLIENT_FLAGS_LEN, ITEM_OVERHEAD};
+use crate::cache::item_len;
 
 /// Number of memcached's slab classes.
 const CLASSES: usize = 39;
@@ -20,15 +20,6 @@ pub(super) fn class_of(item_len: usize) -> usize {
         most = (most * 5 / 4).next_multiple_of(8);
     }
     class
-}
-
-pub(super) fn item_len(key: &[u8], client_flags: u32, value_len: usize) -> usize {
-    let flags_len = if client_flags == 0 {
-        0
-    } else {
-        CLIENT_FLAGS_LEN
-    };
-    ITEM_OVERHEAD + key.len() + flags_len + value_len
 }
 
 /// `lru_crawler`

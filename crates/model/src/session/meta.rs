@@ -7,7 +7,7 @@ use super::administration;
 use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE};
 use crate::base64;
 use crate::cache::{
-    ArithOutcome, Arithmetic, Cache, DeleteOutcome, Item, Mark, SetOutcome, Write, expiry,
+    ArithOutcome, Arithmetic, Cache, DeleteOutcome, Item, Mark, SetOutcome, Write, expiry, item_len,
 };
 
 pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
@@ -109,7 +109,7 @@ pub(super) fn debug(cache: &mut Cache, now_s: u64, key: MetaKey<'_>) -> Vec<u8> 
     let Some(item) = cache.get(now_s, &key) else {
         return b"EN\r\n".to_vec();
     };
-    let size = administration::item_len(&key, item.client_flags, item.value.len());
+    let size = item_len(&key, item.client_flags, item.value.len());
     let fields = format!(
         " exp={} la={} cas={} fetch={} cls={} size={size}\r\n",
         ttl(item, now_s),

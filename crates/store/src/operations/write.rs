@@ -2,13 +2,14 @@
 
 use crate::expiry::Expiry;
 use crate::heap::block::HeaderFields;
-use crate::limits::{REWRITE_WAITS_MAX, VIVIFY_ATTEMPTS_MAX, WHOLE_PART};
+use crate::limits::{NUMERIC_ITEM_MAX, REWRITE_WAITS_MAX, VIVIFY_ATTEMPTS_MAX, WHOLE_PART};
 use crate::operations::decimal::{self, Digits};
 use crate::operations::insertion::{Deferral, NewItem, NotInserted, Value};
 use crate::operations::request::{Mode, Published, Write};
 use crate::operations::rewrite::{Change, NewAccess, NewCas, NewValue, Rewritten, Snapshot};
 use crate::operations::upload::{Reserve, Upload};
 use crate::rejected::Rejected;
+use crate::statistics::size_class::item_len;
 use crate::worker::{KeyHash, Worker};
 
 /// The parameters of [`Worker::mark`], which marks an item stale, empties its value, or both.
@@ -100,7 +101,7 @@ pub enum ArithmeticOutcome {
     Done(CounterValue),
     /// The key has no item.
     NotFound,
-    /// The value is not a decimal number.
+    /// The value is not a decimal number, or the item is larger than [`NUMERIC_ITEM_MAX`].
     NotNumeric,
     /// The item's CAS differs from [`Arithmetic::compare`].
     Exists,
@@ -347,7 +348,7 @@ impl Worker {
         // created it. The next attempt changes that counter, unless it has vanished again.
         for _ in 0..VIVIFY_ATTEMPTS_MAX {
             let counted = self.rewrite(key, hash, now_s, change, |found| {
-                apply_arithmetic(found, arithmetic)
+                apply_arithmetic(key, found, arithmetic)
             });
             match counted {
                 Rewritten::Done(done) => {
@@ -472,10 +473,12 @@ fn cas_differs(compare: Option<u64>, present: u64) -> bool {
 
 /// Computes the new value of a counter from the present one.
 fn apply_arithmetic(
+    key: &[u8],
     found: &Snapshot,
     arithmetic: &Arithmetic,
 ) -> Result<NewValue<'static>, ArithmeticOutcome> {
-    if found.value_len == 0 {
+    let len = item_len(key.len(), found.flags, found.value_len);
+    if found.value_len == 0 || len > NUMERIC_ITEM_MAX {
         return Err(ArithmeticOutcome::NotNumeric);
     }
     if cas_differs(arithmetic.compare, found.cas) {

@@ -2,6 +2,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
 use crate::Deleted;
+use crate::limits::ITEM_OVERHEAD;
 use crate::{Config, Store};
 
 const NOW_S: u32 = 1;
@@ -64,4 +65,19 @@ fn nothing_is_written_under_the_hash_of_another_key_or_store() {
     }
     let hash = worker.hash(b"key");
     assert!(worker.put(b"key", hash, b"value", &WRITE, NOW_S).is_ok());
+}
+
+#[test]
+fn a_number_in_a_larger_item_than_the_maximum_is_not_numeric() {
+    let mut worker = worker_with_seed(1);
+    let longest = NUMERIC_ITEM_MAX - ITEM_OVERHEAD - b"n".len();
+    let mut increment = |len| {
+        let hash = worker.hash(b"n");
+        let zeros = b"0".repeat(len);
+        worker.put(b"n", hash, &zeros, &WRITE, NOW_S).unwrap();
+        worker.arith(b"n", hash, &Arithmetic::plain(Direction::Up, 1), NOW_S)
+    };
+    let of_longest = increment(longest);
+    assert!(matches!(of_longest, ArithmeticOutcome::Done(it) if it.value == 1));
+    assert_eq!(increment(longest + 1), ArithmeticOutcome::NotNumeric);
 }
