@@ -17,7 +17,10 @@ pub enum Next {
     /// Another turn with the same input, after other connections have had a turn.
     Yield,
     /// Memory that slower peers hold, or that is about to be reclaimed. The session gets another
-    /// turn with the same input once some memory is free.
+    /// turn with the same input once some memory is free. A session may also return this if other
+    /// workers keep it from changing an item. The runtime does not distinguish the two: in both
+    /// cases it waits for the same time, and closes connections that hold memory and whose peers
+    /// are inactive.
     Memory,
     /// The result of one of its open [tickets](crate::Ticket). The session gets another turn with
     /// the same input once a result has been delivered.

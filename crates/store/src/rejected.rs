@@ -21,6 +21,9 @@ pub enum Rejected {
     /// item or creates it ([vivify](crate::Write::vivify)), and other workers have created and
     /// deleted the item during each attempt. Or the operation depends on the present item, which is
     /// in the tier only and has to be [restored](crate::Worker::restore) first.
+    ///
+    /// The reason is not reported. So a server that frees memory for deferred operations, for
+    /// example by closing connections that hold pins, does so for all of them.
     #[error("another worker or a pin is in the way for the moment")]
     Deferred,
 }

@@ -72,7 +72,8 @@ pub(crate) struct Metadata {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deferral {
     /// Memory will become free soon, the present item is in the tier only, or other workers were in
-    /// the way too long or too often: see [`Rejected::Deferred`].
+    /// the way too long or too often: see [`Rejected::Deferred`]. In all these cases the caller
+    /// waits as for memory.
     ByMemory,
     /// Another worker is rewriting an item of the same index shard (`operations/rewrite.rs`).
     ByRewrite,
