@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use crate::cell::{self, Cell};
 use crate::comparison::{self, Comparison, Comparisons, Effect, Family, Scale, Verdict, words};
 use crate::page::Shown;
-use crate::published::{self, Pair};
 use crate::record::{Better, Factor, Metric, Stage, Value};
 use crate::{Run, limits, units};
 
@@ -109,41 +108,8 @@ fn lead(run: &Run, last: Option<&StageResults>) -> String {
             let listed = listed.map(|it| comparisons.sentence(family, it, &last.cells));
             listed.collect::<Vec<_>>().join("; ")
         }
-        Some((comparisons, family)) => {
-            let is_decided = |it: &Comparison| matches!(it.verdict, Verdict::Decided(_));
-            let published = match family.comparisons.iter().any(is_decided) {
-                true => None,
-                false => beside_published(run, last),
-            };
-            published.unwrap_or_else(|| counted(comparisons, family, &last.cells))
-        }
+        Some((comparisons, family)) => counted(comparisons, family, &last.cells),
     }
-}
-
-/// How the measured values are related to the published ones. `None` if there are none, or if they
-/// are of several metrics, or some are ratios.
-fn beside_published(run: &Run, last: &StageResults) -> Option<String> {
-    let pairs = published::pairs(run, last);
-    let metric = pairs.first()?.metric;
-    if pairs
-        .iter()
-        .any(|it| it.metric.name != metric.name || it.other.is_some())
-    {
-        return None;
-    }
-    let mut quotients: Vec<f64> = pairs.iter().filter_map(Pair::quotient).collect();
-    quotients.sort_by(f64::total_cmp);
-    let [least, .., greatest] = quotients[..] else {
-        return None;
-    };
-    let [median, least, greatest] =
-        [measure::median(&quotients)?, least, greatest].map(units::number);
-    Some(format!(
-        "of {} of the {}, the measured ones are {median} times the published ones in the median, \
-         {least} to {greatest} times; nothing else is decided",
-        units::plural(quotients.len() as u64, "published value"),
-        words::title(metric),
-    ))
 }
 
 /// Nothing is compared.

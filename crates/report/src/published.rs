@@ -223,15 +223,10 @@ impl Pair<'_, '_> {
         }
     }
 
-    /// The quotient of the measured median and the published value, if there is one.
-    pub(crate) fn quotient(&self) -> Option<f64> {
-        let measured = self.measured().filter(|_| self.value != 0.0);
-        measured.map(|it| it / self.value)
-    }
-
-    /// The quotient as text.
+    /// The quotient of the measured median and the published value, as text.
     pub(crate) fn ratio(&self) -> String {
-        self.quotient().map_or("–".to_owned(), units::number)
+        let measured = self.measured().filter(|_| self.value != 0.0);
+        measured.map_or("–".to_owned(), |it| units::number(it / self.value))
     }
 }
 
