@@ -39,6 +39,10 @@ pub const NOT_APPLICABLE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "a number is read from an item of any length",
+        &["large.txt: in a longer item it is none"],
+    ),
+    (
         "a touch stores the value again, with another CAS",
         &[
             "cas.txt: reading and touching keep the number",
