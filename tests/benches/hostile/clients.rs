@@ -19,8 +19,8 @@ const CATCH_UP_MAX: u32 = 10;
 /// The number of datagrams of a step.
 const DATAGRAMS_PER_STEP: usize = 20;
 
-/// What hostile clients do, in text and, unless it is only of one protocol, in frames of the binary
-/// protocol.
+/// What hostile clients do. Where both protocols have it, half of the clients do it in text, the
+/// others in frames of the binary protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// 200 connections send a part of a request and no more. Each millisecond, one of them is
@@ -198,7 +198,8 @@ impl<'t> HostileClients<'t> {
         streams.try_for_each(|stream| send(stream, bytes))
     }
 
-    /// The server closes a connection whose line is too long. Another one takes its place.
+    /// A trial is too short for a line of the length for which the server closes the connection. If
+    /// the server closes one nevertheless, another one takes its place.
     fn send_keys(&mut self) -> Result<()> {
         let keys = b"kkkkkkk ".repeat(16);
         for number in 0..self.streams.len() {
