@@ -56,7 +56,8 @@ pub const OPENING_ATTEMPTS_MAX: u32 = 6;
 /// The delay before the second attempt to open a connection. It doubles with each further attempt.
 pub const OPENING_BACKOFF_NS: u64 = 20_000_000;
 /// Longest duration of an attempt to open a connection. An attempt starts when the socket is
-/// created, and ends when the server has answered `version`.
+/// created, and ends when the server has answered `version`. Of a time in which the process does
+/// not run, at most [`OPENING_CHECK_NS`] counts.
 pub const OPENING_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Interval at which connections that are being opened are checked for a stop of the run and for
 /// attempts that last longer than [`OPENING_TIMEOUT_NS`].

@@ -43,7 +43,8 @@ use crate::limits::{
 /// - 64 MiB;
 /// - an eighth of `memory_bytes`; the store has a separate limit of the same size for memory held
 ///   by pins and unfinished uploads, which is not counted here;
-/// - 16 KiB for each connection; this is the size of one receive, and connections rarely keep more;
+/// - 16 KiB for each connection; this is the size of one receive, and of the buffer that a task
+///   of `threads` or `fibres` keeps while its requests are long; connections rarely keep more;
 /// - 4 MiB for each worker, so that a single line of 1 MiB does not exceed a worker's share.
 #[must_use]
 pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {

@@ -56,7 +56,8 @@ pub trait Worker: Send + 'static {
 
     /// Releases all references to shared memory, because the worker's thread is about to sleep.
     /// The worker takes none until [`online`](Self::online) is called. May be called when the
-    /// worker is offline, and while its thread unwinds after a panic of another method.
+    /// worker is offline, and while its thread unwinds after a panic of another method, so it must
+    /// not panic.
     fn offline(&mut self) {}
 
     /// Begins a burst. The time is `now_ns` for all calls until [`end_burst`](Self::end_burst).

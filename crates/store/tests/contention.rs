@@ -204,13 +204,17 @@ fn an_append_that_may_create_the_item_never_misses() {
     assert_eq!(failed, 0);
 }
 
+/// How often an append may be deferred before the test fails. Without a guard of rewrites, other
+/// threads replace the item during each of its attempts.
+const DEFERRED_MAX: usize = 10_000;
+
 /// Appends a byte to the item of a key. Tries again while the store defers the write.
 fn append_until_stored(worker: &mut Worker, key: &[u8]) {
     let append = Write {
         mode: Mode::Append,
         ..SET
     };
-    loop {
+    for _ in 0..DEFERRED_MAX {
         let hash = worker.hash(key);
         match worker.put(key, hash, b"x", &append, NOW_S) {
             Ok(Published::Stored { .. }) => return,
@@ -218,4 +222,5 @@ fn append_until_stored(worker: &mut Worker, key: &[u8]) {
             other => panic!("{other:?}"),
         }
     }
+    panic!("deferred {DEFERRED_MAX} times");
 }

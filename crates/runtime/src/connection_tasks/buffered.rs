@@ -7,8 +7,8 @@
 //! A task changes the sum, and takes the lock, only if its counted bytes have changed since the
 //! task last slept. This is the case when the task begins or ends to keep a long incomplete line or
 //! output that the peer does not read, and when its receive buffer becomes long or short. As long
-//! as all requests of a connection are short, or all are long but fit into the long receive buffer,
-//! its task does not change the sum.
+//! as all requests of a connection are short, or all are long but arrive whole in the long receive
+//! buffer, its task does not change the sum.
 
 use std::cmp::Reverse;
 use std::sync::{Arc, PoisonError};

@@ -66,7 +66,8 @@ struct Received {
     /// The number of bytes of input in the receive buffer: `len`, or 0 if the bytes were appended
     /// to the held input or received directly into the service's memory.
     in_buffer_len: usize,
-    /// The bytes are the beginning of a request, not the rest of one.
+    /// Before these bytes, the task held no input and no memory of the service. They are then the
+    /// beginning of a request, or the rest of a value that the session discards.
     begins_request: bool,
 }
 

@@ -20,7 +20,7 @@ struct BorrowedContext<'a, S: Worker>(MutexGuard<'a, ProcessorContext<S>>);
 
 impl<S: Worker> ContextPool<S> {
     /// Locks the context of a processor. Other threads hold the lock for at most a step of
-    /// maintenance.
+    /// maintenance, or a reset after a panic.
     pub(super) fn lock(&self, processor: usize) -> MutexGuard<'_, ProcessorContext<S>> {
         let locked = self.all[processor].lock();
         locked.unwrap_or_else(|poisoned| self.reset(processor, poisoned))
