@@ -130,8 +130,8 @@ impl IdleProcessors {
     pub(crate) fn wake(&self, processor: usize) -> bool {
         let parker = &self.parkers[processor];
         // Release: pairs with `begin_sleep` and `end_sleep`; after either, the processor sees what
-        // the caller wrote before this call.
-        let was_asleep = parker.word.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP;
+        // the caller wrote before this call. Of the processor, this thread uses only the word.
+        let was_asleep = parker.word.swap(NOTIFIED, Ordering::Release) == ASLEEP;
         if was_asleep {
             parker.event.set();
         }
@@ -149,9 +149,9 @@ impl IdleProcessors {
     /// processor. The processor then must not sleep, and the notification is cleared.
     pub(crate) fn begin_sleep(&self, processor: usize) -> bool {
         let word = &self.parkers[processor].word;
-        // Acquire: pairs with `wake`. Nothing depends on the release, as in `end_sleep`.
+        // Relaxed: a failed exchange is followed by the swap.
         let is_asleep = word
-            .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();
         if !is_asleep {
             // Acquire: pairs with `wake`, including a second `wake` since the failed exchange.
@@ -163,9 +163,8 @@ impl IdleProcessors {
     /// Called by the processor when its sleep has ended, by a waker or otherwise. Clears a
     /// notification.
     pub(crate) fn end_sleep(&self, processor: usize) {
-        // Acquire: pairs with `wake`. Nothing depends on the release: a waker uses only the word
-        // itself, and no data that this processor wrote before.
-        self.parkers[processor].word.swap(AWAKE, Ordering::AcqRel);
+        // Acquire: pairs with `wake`.
+        self.parkers[processor].word.swap(AWAKE, Ordering::Acquire);
     }
 }
 

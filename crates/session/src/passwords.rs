@@ -29,7 +29,7 @@ pub enum PasswordsError {
     #[error("line {0} is longer than {PASSWORD_LINE_MAX} bytes")]
     TooLong(usize),
     /// The file has more users than the maximum, which bounds the time of a login.
-    #[error("it has more than {0} lines")]
+    #[error("it has more than {0} users")]
     TooMany(usize),
 }
 

@@ -122,12 +122,12 @@ impl Segment {
     /// There is no space. The error is the old tail. The tail has been advanced and the segment is
     /// held nevertheless, so the caller has to call [`release_writer`](Self::release_writer).
     pub(crate) fn allocate(&self, len: u32, size: u32) -> Result<u32, u32> {
-        // Acquire: pairs with `open`. Nothing depends on the release: the caller publishes its
-        // writes later, by the release in `release_writer`.
+        // Acquire: pairs with `open`. The caller publishes its writes later, by the release in
+        // `release_writer`.
         let old_state = self
             .hot
             .append_state
-            .fetch_add(WRITER_HOLD + u64::from(len), Ordering::AcqRel);
+            .fetch_add(WRITER_HOLD + u64::from(len), Ordering::Acquire);
         let at = (old_state & TAIL_MASK) as u32;
         if at <= size && len <= size - at {
             Ok(at)
@@ -162,12 +162,12 @@ impl Segment {
         let mut state = self.hot.append_state.load(Ordering::Relaxed);
         while state & CLOSED == 0 {
             let held = state + WRITER_HOLD;
-            // Acquire: pairs with `open` and `undo_close`. Nothing depends on the release: the
-            // writer publishes its block later, by the release in `release_writer`.
+            // Acquire: pairs with `open` and `undo_close`. The writer publishes its block later, by
+            // the release in `release_writer`.
             match self.hot.append_state.compare_exchange_weak(
                 state,
                 held,
-                Ordering::AcqRel,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return true,
