@@ -255,7 +255,8 @@ impl Slab {
         (1..=SLAB_STACKS).rev().filter_map(move |number| {
             // If all bases had the same offset within a page, all stacks would compete for the same
             // sets of the first-level cache.
-            let colour = (number % COLOURS) * COLOUR_STEP;
+            // No colour is 0, so the limit is always in the page above the guard page.
+            let colour = (1 + number % COLOURS) * COLOUR_STEP;
             let page_end = start + number * stack_stride(stack_len);
             let base = NonZeroUsize::new(page_end - colour)?;
             Some(Stack {
@@ -362,10 +363,9 @@ mod tests {
                     unsafe { (end as *mut u8).write(1) };
                 }
             }
-            // Each check takes a system call, so only every hundredth stack is checked. None of
-            // these stacks has the colour 0, with which a whole unused page would be below the
-            // stack.
-            for stack in taken.iter().step_by(100) {
+            // Each check takes a system call, so only some stacks are checked. They have all
+            // colours, because the step is odd.
+            for stack in taken.iter().step_by(101) {
                 let limit = (stack.base.get() - stack.len) / PAGE * PAGE;
                 assert!(is_readable(limit) && !is_readable(limit - 1));
                 assert!(!is_readable(limit - PAGE));
