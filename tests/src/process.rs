@@ -1,11 +1,12 @@
 //! Server processes for tests. They are started on a free port and killed when dropped.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The number of attempts to start a server. Another process may take a port after it was found
 /// free and before the server listens on it.
 const ATTEMPTS: usize = 3;
+/// The number of attempts to find a port that was not returned before.
+const PORT_ATTEMPTS: usize = 100;
 
 /// A server process. It ends with the thread that started it.
 #[derive(Debug)]
@@ -376,11 +379,22 @@ pub fn at_free_address<T>(
 /// Returns an address at which no process listens at present. To start a server there, use
 /// [`at_free_address`].
 ///
+/// Every call of a process returns another port. Otherwise the servers of two tests at the same
+/// time could get the same one, and a test would talk to the server of the other test.
+///
 /// # Errors
-/// There is no free port.
+/// There is no free port, or too many have been returned.
 pub fn free_address(ip: Ipv4Addr) -> Result<SocketAddr> {
-    let listener = TcpListener::bind((ip, 0)).context("find a free port")?;
-    Ok(listener.local_addr()?)
+    static RETURNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    for _ in 0..PORT_ATTEMPTS {
+        let listener = TcpListener::bind((ip, 0)).context("find a free port")?;
+        let address = listener.local_addr()?;
+        let mut returned = RETURNED.lock().unwrap_or_else(PoisonError::into_inner);
+        if returned.insert(address.port()) {
+            return Ok(address);
+        }
+    }
+    bail!("no port was found that was not returned before")
 }
 
 /// The path of the program under test: `$CURTAIL`, or else a program that is built here. An
