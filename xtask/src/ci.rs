@@ -68,7 +68,7 @@ const STEPS: [Step; 10] = [
     Step {
         name: "smoke",
         alone: "cargo xtask smoke",
-        run: |_| smoke::run(),
+        run: |_| smoke::run_with(&suite::program()?),
     },
 ];
 

@@ -1,4 +1,4 @@
-//! From a release build to a report, by the shortest experiment there is.
+//! From a build to a report, by the shortest experiment there is.
 //!
 //! It proves that the pieces fit, not that anything is fast: the experiment is too short for a
 //! conclusion, and nothing is concluded from it.
@@ -13,17 +13,21 @@ use crate::cargo;
 
 const EXPERIMENT: &str = "experiments/smoke.toml";
 
-/// Builds, runs, and looks at what was left behind.
+/// Builds in release, runs, and looks at what was left behind.
 pub(crate) fn run() -> Result<()> {
     cargo::run(&["build", "--release", "--package", "curtail"])?;
-    let target = cargo::metadata()?.target_directory;
-    let into = target.join("smoke");
+    run_with(&cargo::metadata()?.target_directory.join("release/curtail"))
+}
+
+/// The same with a program that is built.
+pub(crate) fn run_with(program: &Path) -> Result<()> {
+    let into = cargo::metadata()?.target_directory.join("smoke");
     if into.exists() {
         // What an earlier smoke left would answer for this one.
         fs::remove_dir_all(&into)
             .with_context(|| format!("failed to remove {}", into.display()))?;
     }
-    let mut command = Command::new(target.join("release/curtail"));
+    let mut command = Command::new(program);
     command
         .current_dir(cargo::root())
         .args(["lab", "run", EXPERIMENT, "--into"])

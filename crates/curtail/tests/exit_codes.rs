@@ -1,0 +1,46 @@
+//! The exit codes of the program, as its documentation states them.
+//!
+//! These tests run the program that Cargo builds for them. So `cargo test --workspace` builds it
+//! once, with the same features as everything else.
+#![cfg(feature = "lab")]
+// The helpers of tests may panic, as tests may.
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_curtail"));
+    command.args(arguments).output().unwrap()
+}
+
+/// Whether the program ends with this code and says this.
+fn ends_with(arguments: &[&str], code: i32, said: &str) {
+    let output = run(arguments);
+    let text = [&output.stdout[..], &output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+    assert!(text.contains(said), "{arguments:?}: {text}");
+}
+
+#[test]
+fn what_is_done_ends_with_0() {
+    ends_with(
+        &["--version"],
+        0,
+        concat!("curtail ", env!("CARGO_PKG_VERSION")),
+    );
+    ends_with(&["serve", "--help"], 0, "--port");
+}
+
+#[test]
+fn what_fails_ends_with_1() {
+    ends_with(&["lab", "plan", "/no/such.toml"], 1, "/no/such.toml");
+    ends_with(&["serve", "-l", "192.0.2.1", "-u", "root"], 1, "192.0.2.1");
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_2() {
+    ends_with(&["no-such-command"], 2, "no-such-command");
+    ends_with(&["serve", "--no-such-flag"], 2, "--no-such-flag");
+    ends_with(&["serve", "-m", "many"], 2, "many");
+}
