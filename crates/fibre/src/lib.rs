@@ -83,6 +83,7 @@ pub use shared::Watch;
 pub use socket::Socket;
 pub use stack::has_lightweight_guard_pages;
 pub use switch::{
-    current, on_processor_stack, park, processor, try_current, yield_now, yield_to_all,
+    current, on_processor_stack, park, processor, try_current, yield_after_long_run, yield_now,
+    yield_to_all,
 };
 pub use time::sleep;

@@ -177,8 +177,13 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
         while let Some(ready) =
             exchanged.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
         {
-            let (still_ready, yields_to_all) = run_one(thread_context, &local, ready);
-            if yields_to_all && !scheduler.has_more(number) {
+            let (still_ready, reason) = run_one(thread_context, &local, ready);
+            let must_poll = match reason {
+                LeaveReason::YieldedToAll => !scheduler.has_more(number),
+                LeaveReason::YieldedAfterLongRun => true,
+                LeaveReason::Yielded | LeaveReason::Parked | LeaveReason::Ended => false,
+            };
+            if must_poll {
                 driver.poll();
             }
             exchanged =
@@ -202,24 +207,30 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
 }
 
 /// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready, that is, if it
-/// yielded or has a permit. The second value is true if the caller must poll the kernel unless
-/// another fibre is ready ([`LeaveReason::YieldedToAll`]).
-fn run_one(thread_context: &ThreadContext, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
+/// yielded or has a permit. Also returns why it left its stack.
+fn run_one(
+    thread_context: &ThreadContext,
+    local: &Local,
+    ready: Ready,
+) -> (Option<Ready>, LeaveReason) {
     let record = ready.record();
     let number = local.number as u32;
     if record.processor.load(Ordering::Relaxed) != number {
         record.processor.store(number, Ordering::Relaxed);
     }
     // SAFETY: `ready` is the right to run the fibre.
-    match unsafe { resume(thread_context, record) } {
-        LeaveReason::Yielded => (Some(ready), false),
-        LeaveReason::YieldedToAll => (Some(ready), true),
-        LeaveReason::Parked => (ready.park(), false),
+    let reason = unsafe { resume(thread_context, record) };
+    let still_ready = match reason {
+        LeaveReason::Yielded | LeaveReason::YieldedToAll | LeaveReason::YieldedAfterLongRun => {
+            Some(ready)
+        }
+        LeaveReason::Parked => ready.park(),
         LeaveReason::Ended => {
             local.shared().reclaim(ready, &local.stacks);
-            (None, false)
+            None
         }
-    }
+    };
+    (still_ready, reason)
 }
 
 /// A guard that aborts the program if the thread of a processor unwinds. Otherwise the fibres of

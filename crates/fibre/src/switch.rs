@@ -30,6 +30,8 @@ pub(crate) enum LeaveReason {
     /// As `Yielded`, but if no other fibre is ready, the processor first polls the kernel, which
     /// may make fibres ready ([`yield_to_all`]).
     YieldedToAll,
+    /// As `Yielded`, but the processor polls the kernel in any case ([`yield_after_long_run`]).
+    YieldedAfterLongRun,
     /// The fibre waits for a wake-up.
     Parked,
     /// The closure of the fibre has returned.
@@ -263,7 +265,15 @@ pub fn yield_to_all() {
     yield_as(LeaveReason::YieldedToAll);
 }
 
-/// Yields, with the reason `Yielded` or `YieldedToAll`.
+/// As [`yield_now`], but the processor first polls the kernel, even if other fibres are ready. Use
+/// this in a fibre that has run for tens of microseconds. If all ready fibres run as long, a fibre
+/// that waits for an event would wait for 61 of these runs otherwise
+/// ([`RUNS_PER_POLL`](crate::limits::RUNS_PER_POLL)).
+pub fn yield_after_long_run() {
+    yield_as(LeaveReason::YieldedAfterLongRun);
+}
+
+/// Yields, with one of the reasons `Yielded…`.
 fn yield_as(reason: LeaveReason) {
     // SAFETY: the pointer is to a thread-local of the current thread.
     let record = unsafe { (*thread_context()).record.get() };

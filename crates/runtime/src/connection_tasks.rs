@@ -183,6 +183,10 @@ pub(crate) trait PeerSocket: Send {
     /// receive does not suspend the task while input is available.
     fn yield_now(&self);
 
+    /// As `yield_now`, for a task that has run for tens of microseconds. Tasks whose input has
+    /// arrived meanwhile run first.
+    fn yield_after_long_run(&self);
+
     /// Sleeps for at most `timeout_ns` nanoseconds. Returns true if the peer hangs up or the
     /// connection is lost in this time. These events end the sleep in `threads`, but not in
     /// `fibres`.

@@ -17,7 +17,7 @@ use sys::file_send::send_before_file;
 
 use super::ContextPool;
 use crate::connection_tasks::{Peer, PeerSocket};
-use crate::limits::FILE_SEND_MAX;
+use crate::limits::SEND_PER_TURN;
 use crate::transport::send_rest;
 
 /// The socket of a connection's fibre. A call that has to wait suspends the fibre.
@@ -119,7 +119,7 @@ impl PeerSocket for FibreSocket {
         self.or_wait(send_rest(
             &self.socket.inner().peer.stream,
             rest,
-            FILE_SEND_MAX,
+            SEND_PER_TURN,
         ))
     }
 
@@ -134,6 +134,10 @@ impl PeerSocket for FibreSocket {
 
     fn yield_now(&self) {
         fibre::yield_to_all();
+    }
+
+    fn yield_after_long_run(&self) {
+        fibre::yield_after_long_run();
     }
 
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {

@@ -84,6 +84,8 @@ impl PeerSocket for BlockingSocket {
     /// Does nothing, because the kernel preempts threads.
     fn yield_now(&self) {}
 
+    fn yield_after_long_run(&self) {}
+
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {
         self.peer.stream.hangs_up_within(timeout_ns)
     }
