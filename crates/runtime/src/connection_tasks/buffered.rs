@@ -54,19 +54,21 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             sort_in_closing_order(&mut to_close, now_s);
             let mut count = 0;
             while *sum > low_water_mark(counts.buffered_max()) && count < to_close.len() {
-                // These bytes no longer count, because the task soon frees them: `shut` below makes
-                // the task end.
+                // These bytes no longer count, because the task soon frees them.
                 *sum -= to_close[count].set_buffered(0);
                 count += 1;
             }
             to_close.truncate(count);
+            // Under the lock, so that no task counts its bytes again.
+            to_close.retain(|peer| peer.begin_shut());
         }
         counts.set_buffered(*sum);
         drop(sum);
-        // `shut` makes system calls, so it is called after the lock has been released.
+        // The tasks end when their sockets are shut down. That takes a system call each, so the
+        // lock has been released.
         for peer in &to_close {
             counts.count_closed_by_bound();
-            peer.shut();
+            peer.stream.shut();
         }
         !peer.is_shut()
     }

@@ -37,7 +37,8 @@ pub(crate) struct Peer {
     /// The time, in nanoseconds of the monotonic clock, by which the rest of a begun request has to
     /// arrive. `u64::MAX` if there is no such time.
     input_deadline_ns: AtomicU64,
-    /// True once both directions of the socket are shut down. The task then has to end.
+    /// True once both directions of the socket are shut down, or are about to be. The task then has
+    /// to end.
     is_shut: AtomicBool,
     /// The bytes that the sum in `connection_tasks/buffered.rs` contains for this task. Changes
     /// only under the lock of that sum.
@@ -136,9 +137,15 @@ impl Peer {
     /// is woken immediately. A task in another wait notices the shutdown after the timeout of this
     /// wait. Then the task ends.
     pub(crate) fn shut(&self) {
-        if !self.is_shut.swap(true, Ordering::Relaxed) {
+        if self.begin_shut() {
             self.stream.shut();
         }
+    }
+
+    /// Records that the connection is closed, for a caller that then shuts down the socket. Returns
+    /// false if another caller has recorded this before.
+    pub(super) fn begin_shut(&self) -> bool {
+        !self.is_shut.swap(true, Ordering::Relaxed)
     }
 }
 
