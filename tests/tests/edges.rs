@@ -130,6 +130,29 @@ fn a_late_reader_receives_every_byte() {
     background.stop().unwrap();
 }
 
+/// Long values are sent in parts, and those of several clients in turn.
+#[test]
+fn several_readers_of_long_values_receive_every_byte_and_short_replies_between() {
+    const COUNT: usize = 8;
+    let server = server(&[]);
+    let mut clients: Vec<Client> = (0..6).map(|_| client(&server)).collect();
+    let value: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
+    clients[0].set("big", &value).unwrap();
+    let background = BackgroundClient::start(&server.address).unwrap();
+    for one in &mut clients {
+        one.send(&b"get big\r\nmn\r\n".repeat(COUNT)).unwrap();
+    }
+    // It leaves while its values are being sent.
+    clients.pop();
+    let answer = [b"VALUE big 0 300000\r\n", &value[..], b"\r\nEND\r\nMN\r\n"].concat();
+    for number in 0..COUNT {
+        for one in &mut clients {
+            assert!(one.take(answer.len()).unwrap() == answer, "answer {number}");
+        }
+    }
+    background.stop().unwrap();
+}
+
 #[test]
 fn memory_of_an_upload_is_freed_when_its_client_disconnects() {
     let server = server(&["-m", "64"]);

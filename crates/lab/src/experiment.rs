@@ -81,6 +81,7 @@ pub fn shipped() -> &'static [Shipped] {
         "fairness",
         "idle-memory",
         "instructions",
+        "long-values",
         "protocols",
         "published-runtimes",
         "rate-ladder",

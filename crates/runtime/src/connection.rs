@@ -14,9 +14,9 @@ use crate::transport::Sent;
 /// runtime keeps for this transport.
 pub(crate) trait ConnectionIo {
     /// Sends `output`, except for its first `sent` bytes, which were sent before. Stops when the
-    /// transport has no space or the limit of a turn is reached
-    /// ([`SEND_PER_TURN`](crate::limits::SEND_PER_TURN)).
-    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
+    /// transport has no space or `max_len` bytes have been sent.
+    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize, max_len: usize)
+    -> io::Result<Sent>;
 
     /// Returns whether the transport can send a part of a file without copying it to the output.
     fn sends_files(&self) -> bool;
@@ -47,12 +47,15 @@ pub(crate) struct Connection<S: Worker, I> {
     pub(crate) delayed_replies: Vec<u8>,
     /// The number of turns since the last send of replies.
     pub(crate) turns: u8,
-    /// Output for which the transport had no space. The connection gets no turn before this output
-    /// has been sent.
+    /// Output for which the transport had no space, or the round no bytes left. The connection gets
+    /// no turn before this output has been sent.
     pub(crate) unsent: Option<Box<Unsent<S::Pin>>>,
     /// The connection is in the current burst, in `WorkerContext::runnable` or in
     /// `WorkerContext::waiting_for_memory`. It must not be added a second time to any of them.
     pub(crate) is_queued: bool,
+    /// The connection is in the worker's queue of connections with unsent output whose transports
+    /// may have space for it.
+    pub(crate) waits_to_send: bool,
     /// The session needs no further input to continue: it waits for another turn, for space in the
     /// output, for memory or for the result of a ticket.
     pub(crate) continues_without_input: bool,
@@ -83,6 +86,7 @@ impl<S: Worker, I> Connection<S, I> {
             turns: 0,
             unsent: None,
             is_queued: false,
+            waits_to_send: false,
             continues_without_input: false,
             waits_for_ticket: false,
             close_after_send: false,
@@ -118,6 +122,7 @@ impl<S: Worker, I> Connection<S, I> {
     /// for its peer.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         !self.is_queued
+            && !self.waits_to_send
             && !self.waits_for_ticket
             && is_inactive(self.active_s, now_s)
             && self.holds_memory()

@@ -18,12 +18,15 @@ pub const RECEIVE_LEN: usize = 16 * 1024;
 pub const DIRECT_MIN: usize = 4 * 1024;
 /// Maximum number of slices of output that one vectored send passes to the kernel.
 pub const SLICES_PER_SEND: usize = 64;
-/// Bytes of output sent to one connection before another connection gets a turn. The last send of a
-/// turn may exceed this number.
-pub const SEND_PER_TURN: usize = 1 << 20;
-/// Maximum number of bytes of a file that one system call sends. Before the call, the runtime
-/// checks whether these bytes are in memory.
-pub const FILE_SEND_MAX: usize = 256 * 1024;
+/// Number of bytes sent by a worker in a round (one pass of its loop) from which it sends no
+/// further part of long output (values above 16 KiB, parts of files) in this round. Also the
+/// maximum length of a part, so a round sends less than twice this number, besides copied replies.
+/// A request that arrives during a round waits for its end, and the kernel takes 25 to 50 µs for
+/// this number of bytes. With longer parts, a value takes less processor time.
+pub const SEND_PER_ROUND: usize = 128 * 1024;
+/// Maximum bytes of one send of a task, and of the output that a task sends before another task
+/// gets a turn. Each blocking send that takes at least one byte counts as activity of the peer.
+pub const SEND_PER_TURN: usize = SEND_PER_ROUND;
 /// Maximum number of bytes of a file that one system call sends on a blocking socket. There,
 /// sendfile(2) passes at most 16 pages at a time to the socket, and reads the next pages only after
 /// the peer has taken these. Until then the kernel might evict the next pages from memory, although
@@ -134,9 +137,6 @@ pub const OTHER_MAPPINGS: usize = 3072;
 /// the initial length.
 /// Also the length of the longest output whose buffer a task keeps for its next replies.
 pub const IDLE_BUFFER_LEN: usize = 2 * 1024;
-/// Maximum bytes of one blocking send. Each send that takes at least one byte counts as activity of
-/// the peer.
-pub const BLOCKING_SEND_MAX: usize = 128 * 1024;
 /// Timeout of a blocking send, in nanoseconds. A send that times out is repeated, but does not
 /// count as activity of the peer.
 pub const SEND_TIMEOUT_NS: u64 = 250_000_000;

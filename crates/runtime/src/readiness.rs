@@ -48,8 +48,13 @@ pub(crate) struct ReadinessIo<T> {
 
 impl<T: Transport> ConnectionIo for ReadinessIo<T> {
     #[inline]
-    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
-        self.transport.send(output, sent)
+    fn send<P: Pin>(
+        &mut self,
+        output: &Output<P>,
+        sent: usize,
+        max_len: usize,
+    ) -> io::Result<Sent> {
+        self.transport.send(output, sent, max_len)
     }
 
     #[inline]
@@ -126,13 +131,17 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         burst: &mut Vec<Slot>,
     ) {
         burst.clear();
-        self.context.take_runnable(now_ns, burst);
+        self.context.begin_round(now_ns, burst);
         for event in ready {
-            self.on_event(event, burst, now_ns);
+            self.on_event(event, burst);
         }
         self.context.woke_up(now_ns, burst.len());
         for slots in burst.chunks(BURST_CONNECTIONS) {
             self.serve(slots, now_ns);
+        }
+        // Unsent output is long, so the replies of the burst were sent first.
+        while let Some(slot) = self.context.next_to_send() {
+            self.send_unsent(slot, now_ns);
         }
     }
 
@@ -196,9 +205,9 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         context
     }
 
-    /// Handles an event. If the transport is writable and the connection has unsent output, sends
-    /// this output. Otherwise adds the connection to `burst`, in which it receives.
-    fn on_event(&mut self, ready: Ready, burst: &mut Vec<Slot>, now_ns: u64) {
+    /// Handles an event. If the transport is writable and the connection has unsent output, the
+    /// connection waits to send it. Otherwise adds the connection to `burst`, in which it receives.
+    fn on_event(&mut self, ready: Ready, burst: &mut Vec<Slot>) {
         let Ok(slot) = Slot::try_from(ready.token) else {
             return;
         };
@@ -206,7 +215,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             return;
         };
         if ready.writable && connection.unsent.is_some() {
-            self.send_unsent(slot, now_ns);
+            self.context.wait_to_send(connection, slot);
             return;
         }
         if ready.hung_up && connection.io.interest == Interest::None {
@@ -226,7 +235,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        match self.context.send_unsent(connection, second(now_ns)) {
+        match self.context.send_unsent(connection, slot, second(now_ns)) {
             Some(Flushed::Complete) if connection.close_after_send => self.close(slot),
             Some(Flushed::Complete) if connection.waits_for_ticket => {
                 self.wait_for(slot, Interest::None);
@@ -238,6 +247,9 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
                 self.wait_for(slot, Interest::Read);
             }
             Some(Flushed::Lost) => self.close(slot),
+            Some(Flushed::Partial) if !connection.waits_to_send => {
+                self.wait_for(slot, Interest::Write);
+            }
             Some(Flushed::Partial) | None => {}
         }
         self.count_buffered(slot);
@@ -280,9 +292,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     fn close(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot) {
             self.context.release_buffered(connection);
-            if connection.is_queued {
-                self.context.remove_runnable(slot);
-            }
+            self.context.remove_from_lists(connection, slot);
         }
         self.table.close(slot, &self.context.setup.counts);
     }

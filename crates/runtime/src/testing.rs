@@ -11,11 +11,12 @@ use crate::transport::Sent;
 pub(crate) struct NoIo;
 
 impl ConnectionIo for NoIo {
-    fn send<P: Pin>(&mut self, output: &Output<P>, _: usize) -> io::Result<Sent> {
+    fn send<P: Pin>(&mut self, output: &Output<P>, _: usize, _: usize) -> io::Result<Sent> {
         Ok(Sent {
             position: output.len(),
             network_len: 0,
             is_complete: true,
+            is_blocked: false,
             returned_len: 0,
         })
     }

@@ -10,7 +10,7 @@ use service::{Endpoint, FileRest, Output, Pin};
 use sys::file_send::{send_before_file, send_file};
 use sys::socket::Stream;
 
-use crate::limits::{FILE_SEND_MAX, SEND_PER_TURN, SLICES_PER_SEND};
+use crate::limits::SLICES_PER_SEND;
 use crate::transform::{Transform, Transformer};
 
 /// A byte stream to the peer of a connection, with an optional transform of the bytes.
@@ -44,8 +44,11 @@ pub(crate) trait Transport {
     fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()>;
 
     /// Sends the output from byte `sent` on, until all is sent, the transport has no space, or
-    /// [`SEND_PER_TURN`] bytes are sent.
-    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
+    /// `max_len` bytes are sent. A transform takes its input in chunks
+    /// ([`TRANSFORM_CHUNK`](crate::limits::TRANSFORM_CHUNK)), the last of which may exceed
+    /// `max_len`.
+    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize, max_len: usize)
+    -> io::Result<Sent>;
 
     /// Returns whether the transform has wire bytes to send.
     fn has_unsent(&self) -> bool;
@@ -86,9 +89,11 @@ pub(crate) struct Sent {
     /// The number of wire bytes that this call passed to the network.
     pub(crate) network_len: usize,
     /// Whether all output and all wire bytes have been sent, except the bytes that `returned_len`
-    /// counts. If not, the transport has no space or the limit of the turn is reached, and another
-    /// call has to send the rest.
+    /// counts. If not, the transport has no space or the maximum is reached, and another call has
+    /// to send the rest.
     pub(crate) is_complete: bool,
+    /// Whether the transport had no space for all of the bytes that it was to send.
+    pub(crate) is_blocked: bool,
     /// The number of bytes at the end of the output that belong to a file and cannot be sent
     /// without waiting for a disk. The session has to take these bytes back.
     pub(crate) returned_len: usize,
@@ -156,13 +161,16 @@ impl Transport for SocketTransport {
     }
 
     #[inline]
-    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
-        let turn_end = sent + SEND_PER_TURN;
+    fn send<P: Pin>(
+        &mut self,
+        output: &Output<P>,
+        sent: usize,
+        max_len: usize,
+    ) -> io::Result<Sent> {
+        let end = output.len().min(sent + max_len);
         match &mut self.transformer {
-            None => send_plain(&self.stream, output, sent, turn_end),
-            Some(transformer) => {
-                send_transformed(&self.stream, transformer, output, sent, turn_end)
-            }
+            None => send_plain(&self.stream, output, sent, end),
+            Some(transformer) => send_transformed(&self.stream, transformer, output, sent, end),
         }
     }
 
@@ -179,19 +187,19 @@ impl Transport for SocketTransport {
     }
 }
 
-/// Sends output without a transform, from byte `first` on. Stops when the socket has no space or
-/// byte `turn_end` is reached.
+/// Sends output without a transform, from byte `first` to byte `end`. Stops when the socket has no
+/// space.
 #[inline]
 fn send_plain<P: Pin>(
     stream: &Stream,
     output: &Output<P>,
     first: usize,
-    turn_end: usize,
+    end: usize,
 ) -> io::Result<Sent> {
     let mut position = first;
     // In the usual case, the socket has space for all output and one send suffices.
     if let Some(bytes) = output.as_bytes()
-        && let Ok(len) = stream.send(&bytes[first..])
+        && let Ok(len) = stream.send(&bytes[first..end])
     {
         position += len;
         if position == bytes.len() {
@@ -199,19 +207,23 @@ fn send_plain<P: Pin>(
                 position,
                 network_len: len,
                 is_complete: true,
+                is_blocked: false,
                 returned_len: 0,
             });
         }
     }
-    let mut returned_len = 0;
-    while position < output.len() && position < turn_end {
-        match send_once(stream, output, position) {
+    let (mut is_blocked, mut returned_len) = (false, 0);
+    while position < end {
+        match send_once(stream, output, position, end) {
             Ok(Some(len)) => position += len,
             Ok(None) => {
                 returned_len = output.len() - position;
                 break;
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                is_blocked = true;
+                break;
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -220,18 +232,19 @@ fn send_plain<P: Pin>(
         position,
         network_len: position - first,
         is_complete: position + returned_len == output.len(),
+        is_blocked,
         returned_len,
     })
 }
 
-/// Sends output through a transform, from byte `position` on. Stops when the socket has no space or
-/// byte `turn_end` is reached.
+/// Sends output through a transform, from byte `position` on, at least to byte `end`. Stops when
+/// the socket has no space.
 fn send_transformed<P: Pin>(
     stream: &Stream,
     transformer: &mut Transformer,
     output: &Output<P>,
     mut position: usize,
-    turn_end: usize,
+    end: usize,
 ) -> io::Result<Sent> {
     let mut network_len = 0;
     loop {
@@ -246,6 +259,7 @@ fn send_transformed<P: Pin>(
                         position,
                         network_len,
                         is_complete: false,
+                        is_blocked: true,
                         returned_len: 0,
                     });
                 }
@@ -253,11 +267,12 @@ fn send_transformed<P: Pin>(
                 Err(error) => return Err(error),
             }
         }
-        if position == output.len() || position >= turn_end {
+        if position >= end {
             return Ok(Sent {
                 position,
                 network_len,
                 is_complete: position == output.len(),
+                is_blocked: false,
                 returned_len: 0,
             });
         }
@@ -265,26 +280,28 @@ fn send_transformed<P: Pin>(
     }
 }
 
-/// Sends output from byte `sent` on with one system call. Returns the number of bytes sent, or
-/// `None` if the next bytes belong to a file and are not in memory.
+/// Sends output from byte `sent` to byte `end` with one system call, which may send less. Returns
+/// the number of bytes sent, or `None` if the next bytes belong to a file and are not in memory.
 #[inline]
 fn send_once<P: Pin>(
     stream: &Stream,
     output: &Output<P>,
     sent: usize,
+    end: usize,
 ) -> io::Result<Option<usize>> {
     if let Some(bytes) = output.as_bytes() {
-        return stream.send(&bytes[sent..]).map(Some);
+        return stream.send(&bytes[sent..end]).map(Some);
     }
+    let max_len = end - sent;
     if let Some(rest) = output.file_rest(sent) {
-        return send_rest(stream, &rest, FILE_SEND_MAX);
+        return send_rest(stream, &rest, max_len);
     }
     let has_file = output.has_file();
     let send = |slices: &[IoSlice<'_>]| match has_file {
         true => send_before_file(stream, slices),
         false => stream.send_vectored(slices),
     };
-    with_slices(output, sent, usize::MAX, send).map(Some)
+    with_slices(output, sent, max_len, send).map(Some)
 }
 
 /// Sends at most `max_len` bytes of a part of a file. Returns the number of bytes sent, or `None`

@@ -4,8 +4,10 @@
 //! runtime implements the wait itself.
 
 mod deliver;
+mod long_sends;
 mod send;
 mod sweep;
+mod wait;
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,11 +25,12 @@ use crate::connection::{Connection, ConnectionIo};
 use crate::connection_counts::WorkerCounts;
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::{
-    DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS,
-    PREFETCH_ITEMS, SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
+    DRAIN_NS, MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS, PREFETCH_ITEMS,
+    SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
 };
 use crate::setup::{Shared, second};
 use crate::transport::Transport;
+use long_sends::LongSends;
 pub(crate) use sweep::has_limits;
 
 /// The handles with which other threads wake a worker and tell it to stop.
@@ -57,6 +60,8 @@ pub(crate) struct WorkerContext<S: Worker> {
     pub(crate) clock_ns: Option<fn() -> u64>,
     /// The sum of the bytes that the worker's connections keep between bursts, and its bound.
     pub(crate) buffered: WorkerShare,
+    /// The connections whose output is sent over several rounds.
+    long_sends: LongSends,
     /// The time at which the worker last returned from a wait for events.
     last_wake_ns: u64,
     /// The time at which the last burst with at least one connection began.
@@ -144,6 +149,7 @@ impl<S: Worker> WorkerContext<S> {
             mailbox: None,
             clock_ns: Some(monotonic_ns),
             buffered: WorkerShare::new(&setup.counts, setup.workers),
+            long_sends: LongSends::default(),
             last_wake_ns: 0,
             last_burst_ns: 0,
             setup: Arc::clone(setup),
@@ -162,41 +168,6 @@ impl<S: Worker> WorkerContext<S> {
             sweep_start: 0,
             answered: 0,
             current_member: None,
-        }
-    }
-
-    /// Sets up the calling thread for precise pauses, if the worker is configured to pause. The
-    /// worker's thread calls this once, before its loop.
-    pub(crate) fn set_up_thread(&self) {
-        if self.setup.wait_policy.min_wait_ns > 0 {
-            sys::thread::sleep_precisely();
-        }
-    }
-
-    /// Returns whether the worker has to pause before it waits again: `min_wait_ns` is set and no
-    /// connection can continue now.
-    pub(crate) fn must_pause(&self) -> bool {
-        self.setup.wait_policy.min_wait_ns > 0 && self.runnable.is_empty()
-    }
-
-    /// Sleeps until `min_wait_ns` after the last burst. Returns immediately if that time has
-    /// passed, so the first request after a longer idle time is answered without a pause.
-    pub(crate) fn pause(&self) {
-        sys::clock::sleep_until_ns(self.last_burst_ns + self.setup.wait_policy.min_wait_ns);
-    }
-
-    /// Returns the timeout of the next wait, in nanoseconds. `None` means that the wait has no
-    /// timeout.
-    pub(crate) fn wait_timeout_ns(&self) -> Option<u64> {
-        let is_polling =
-            self.last_wake_ns < self.last_burst_ns + self.setup.wait_policy.busy_poll_ns;
-        if !self.runnable.is_empty() || is_polling {
-            Some(0)
-        } else if !self.waiting_for_memory.is_empty() {
-            Some(MEMORY_RETRY_NS)
-        } else {
-            let drain_ns = self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS);
-            drain_ns.into_iter().chain(self.sweep_timeout_ns()).min()
         }
     }
 
@@ -239,13 +210,15 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Moves the connections that continue without an event to `burst`.
+    /// Begins a round (one pass of the worker's loop): moves the connections that continue without
+    /// an event to `burst`.
     ///
     /// These are all connections in `runnable` and, once per [`MEMORY_RETRY_NS`], those in
     /// `waiting_for_memory`. Connections of other workers may hold the memory for which the latter
     /// wait. So while any connection waits for memory, all workers are woken once per second, and
     /// each worker closes its slow holders ([`slow_holders`](Self::slow_holders)).
-    pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
+    pub(crate) fn begin_round(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
+        self.long_sends.begin_round();
         burst.append(&mut self.runnable);
         if self.waiting_for_memory.is_empty() || now_ns < self.memory_retry_ns {
             return;
@@ -516,6 +489,7 @@ impl<S: Worker> WorkerContext<S> {
     pub(crate) fn close_all<I>(&mut self, table: ConnectionTable<S, I>) {
         self.runnable.clear();
         self.waiting_for_memory.clear();
+        self.long_sends.clear();
         if let Some(mailbox) = self.mailbox.take() {
             // The next table begins with the same slots and generations as this table. So a late
             // result could reach a connection of the next table. A closed mailbox drops results.
@@ -527,11 +501,16 @@ impl<S: Worker> WorkerContext<S> {
         counts.count_panics(table.close_all(&counts));
     }
 
-    /// Removes a connection that is about to be closed from `runnable` and `waiting_for_memory`.
+    /// Removes a connection that is about to be closed from the lists of connections that continue.
     /// Otherwise the next connection in the slot would get the turn of the closed one.
-    pub(crate) fn remove_runnable(&mut self, slot: Slot) {
-        self.runnable.retain(|&queued| queued != slot);
-        self.waiting_for_memory.retain(|&queued| queued != slot);
+    pub(crate) fn remove_from_lists<I>(&mut self, connection: &mut Connection<S, I>, slot: Slot) {
+        if mem::take(&mut connection.is_queued) {
+            self.runnable.retain(|&queued| queued != slot);
+            self.waiting_for_memory.retain(|&queued| queued != slot);
+        }
+        if mem::take(&mut connection.waits_to_send) {
+            self.long_sends.remove(slot);
+        }
     }
 
     /// Updates the count of the bytes that a connection keeps until the next burst. Returns true if

@@ -53,7 +53,7 @@ const SERVER_CPU: usize = 0;
 fn main() -> Result<()> {
     let (rounds, duration) = match env::args().any(|it| it == "--quick") {
         true => (3, Duration::from_millis(400)),
-        false => (10, Duration::from_millis(900)),
+        false => (24, Duration::from_millis(900)),
     };
     let cpus = sys::thread::allowed_cpus().context("read the allowed processors")?;
     let others: Vec<usize> = cpus.into_iter().filter(|&it| it != SERVER_CPU).collect();

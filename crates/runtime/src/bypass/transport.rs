@@ -12,7 +12,6 @@ use sys::poll::Interest;
 use tcpip::{ConnectionId, Stack};
 
 use crate::connection_table::Slot;
-use crate::limits::SEND_PER_TURN;
 use crate::readiness::Registry;
 use crate::transport::{Sent, Transport};
 
@@ -67,27 +66,32 @@ impl Transport for StackTransport {
         Ok(())
     }
 
-    fn send<P: Pin>(&mut self, output: &Output<P>, first: usize) -> io::Result<Sent> {
-        let mut position = first;
+    fn send<P: Pin>(
+        &mut self,
+        output: &Output<P>,
+        first: usize,
+        max_len: usize,
+    ) -> io::Result<Sent> {
+        let (mut position, end) = (first, output.len().min(first + max_len));
         let mut stack = self.stack.borrow_mut();
-        let is_complete = loop {
-            let Some(slice) = output.slices(position).next() else {
-                break true;
-            };
-            if position >= first + SEND_PER_TURN {
-                // Other connections have to get a turn.
-                break false;
-            }
-            match stack.send(self.id, slice) {
+        let mut is_blocked = false;
+        while position < end
+            && let Some(slice) = output.slices(position).next()
+        {
+            match stack.send(self.id, &slice[..slice.len().min(end - position)]) {
                 Ok(len) => position += len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    is_blocked = true;
+                    break;
+                }
                 Err(error) => return Err(error),
             }
-        };
+        }
         Ok(Sent {
             position,
             network_len: position - first,
-            is_complete,
+            is_complete: position == output.len(),
+            is_blocked,
             // This counts bytes of files, which this transport does not send.
             returned_len: 0,
         })

@@ -24,8 +24,7 @@ use crate::acceptor::send_rejection;
 use crate::connection::HeldInput;
 use crate::connection_table::Slot;
 use crate::limits::{
-    BLOCKING_SEND_MAX, DIRECT_MIN, IDLE_BUFFER_LEN, LINGER_LEN, LINGER_NS, RECEIVE_LEN,
-    SEND_PER_TURN,
+    DIRECT_MIN, IDLE_BUFFER_LEN, LINGER_LEN, LINGER_NS, RECEIVE_LEN, SEND_PER_TURN,
 };
 use crate::setup::second;
 use crate::transform::Transformer;
@@ -402,7 +401,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                 // Each turn ends with one, but the last turn may have been long ago.
                 let runtime = &self.tasks.runtime;
                 runtime.with_context(|context| context.service.end_burst(None));
-                self.socket.yield_now();
+                self.socket.yield_after_long_run();
             }
             if !may_block && self.output.file_rest(sent).is_some() {
                 // A file is sent by sendfile(2), which has no flag that prevents blocking.
@@ -472,7 +471,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             // The slices may contain less than the output and the maximum, because their number is
             // limited too.
             let mut passed_len = 0;
-            let len = with_slices(&self.output, *sent, BLOCKING_SEND_MAX, |slices| {
+            let len = with_slices(&self.output, *sent, SEND_PER_TURN, |slices| {
                 passed_len = slices.iter().map(|slice| slice.len()).sum();
                 send(slices)
             })?;
@@ -487,7 +486,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             *sent += transformer.load(&self.output, *sent)?;
         }
         let wire_bytes = transformer.unsent();
-        let wire_bytes = &wire_bytes[..wire_bytes.len().min(BLOCKING_SEND_MAX)];
+        let wire_bytes = &wire_bytes[..wire_bytes.len().min(SEND_PER_TURN)];
         let len = send(&[IoSlice::new(wire_bytes)])?;
         let is_complete = len == wire_bytes.len();
         transformer.advance(len);

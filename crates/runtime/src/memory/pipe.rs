@@ -7,7 +7,6 @@ use std::rc::Rc;
 
 use service::{Output, Pin};
 
-use crate::limits::SEND_PER_TURN;
 use crate::transform::{Transform, Transformer};
 use crate::transport::{Sent, Transport};
 
@@ -194,36 +193,43 @@ impl Transport for MemoryTransport {
         }
     }
 
-    fn send<P: Pin>(&mut self, output: &Output<P>, first: usize) -> io::Result<Sent> {
+    fn send<P: Pin>(
+        &mut self,
+        output: &Output<P>,
+        first: usize,
+        max_len: usize,
+    ) -> io::Result<Sent> {
         let (mut position, mut network_len) = (first, 0);
-        let is_complete = loop {
+        let end = output.len().min(first + max_len);
+        let is_blocked = loop {
             network_len += self.flush()?;
             if self.has_unsent() {
+                break true;
+            }
+            if position >= end {
                 break false;
             }
             let Some(slice) = output.slices(position).next() else {
-                break true;
-            };
-            if position >= first + SEND_PER_TURN {
                 break false;
-            }
+            };
             if let Some(transformer) = &mut self.transformer {
                 position += transformer.load(output, position)?;
                 continue;
             }
-            match self.send_bytes(slice) {
+            match self.send_bytes(&slice[..slice.len().min(end - position)]) {
                 Ok(len) => {
                     position += len;
                     network_len += len;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break true,
                 Err(error) => return Err(error),
             }
         };
         Ok(Sent {
             position,
             network_len,
-            is_complete,
+            is_complete: position == output.len() && !is_blocked,
+            is_blocked,
             returned_len: 0,
         })
     }

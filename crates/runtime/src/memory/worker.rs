@@ -74,7 +74,8 @@ impl<S: Service> Memory<S> {
             self.connections.sweep(now_ns);
             self.connections.context.maintain(now_ns);
             self.connections.context.service.offline();
-            if was_idle && burst.is_empty() && !was_woken {
+            let has_work = self.connections.context.has_work();
+            if was_idle && burst.is_empty() && !was_woken && !has_work {
                 return;
             }
         }

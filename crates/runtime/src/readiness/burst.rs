@@ -55,7 +55,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let send = |context: &mut WorkerContext<S>,
                     connection: &mut Connection<S, ReadinessIo<T>>,
-                    _| { context.send(connection, now_s) };
+                    slot| { context.send(connection, slot, now_s) };
         self.context.serve_burst(
             &mut self.table,
             &members,
@@ -214,6 +214,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             connection.active_s = self.context.last_wake_s();
         }
         match (is_blocked, next) {
+            // The rest of the output is sent in this round or the next ones.
+            (true, _) if connection.waits_to_send => {}
             (true, _) => self.wait_for(slot, Interest::Write),
             (false, _) if must_close => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {

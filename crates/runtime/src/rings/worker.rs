@@ -113,7 +113,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             let now_ns = monotonic_ns();
             let now_s = second(now_ns);
             let mut inbox_is_ready = false;
-            self.context.take_runnable(now_ns, &mut burst);
+            self.context.begin_round(now_ns, &mut burst);
             let mut has_more = true;
             // If more events are pending after the loop, the next wait returns immediately.
             for _ in 0..EVENTS_PER_WAIT {
@@ -140,6 +140,10 @@ impl<S: service::Worker> EventLoop for Worker<S> {
                 self.serve(slots, now_ns);
             }
             burst.clear();
+            // Unsent output is long, so the replies of the burst were sent first.
+            while let Some(slot) = self.context.next_to_send() {
+                self.send_unsent(slot, now_s);
+            }
             for slot in mem::take(&mut self.without_buffer) {
                 self.receive(slot);
             }
@@ -209,7 +213,7 @@ impl<S: service::Worker> Worker<S> {
                 self.context.keep_for_reuse(bytes);
                 self.on_replies_sent(slot, result.is_ok(), burst);
             }
-            Event::Ready { token, .. } => self.send_unsent(token as Slot, burst, now_s),
+            Event::Ready { token, .. } => self.on_writable(token as Slot),
             Event::HungUp { token } => self.on_hang_up(token as Slot),
         }
     }
@@ -389,21 +393,36 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Sends output for which the socket had no space earlier. Called when the socket is writable.
-    /// The connection continues when all of this output is sent.
-    fn send_unsent(&mut self, slot: Slot, burst: &mut Vec<Slot>, now_s: u32) {
+    /// Handles the event of [`watch_writable`]: the connection waits to send its unsent output.
+    fn on_writable(&mut self, slot: Slot) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         connection.io.is_writable_watched = false;
         if connection.io.is_closed {
-            return self.free_slot_if_unused(slot);
+            self.free_slot_if_unused(slot);
+        } else {
+            self.context.wait_to_send(connection, slot);
         }
-        match self.context.send_unsent(connection, now_s) {
-            Some(Flushed::Complete) => self.on_replies_sent(slot, true, burst),
-            Some(Flushed::Partial) => watch_writable(&mut self.ring, connection, slot),
+    }
+
+    /// Sends unsent output of a connection that waits to send. When all of it is sent, the
+    /// connection continues.
+    fn send_unsent(&mut self, slot: Slot, now_s: u32) {
+        let Some(connection) = self.table.get_mut(slot) else {
+            return;
+        };
+        match self.context.send_unsent(connection, slot, now_s) {
+            Some(Flushed::Complete) => {
+                let mut continuing = Vec::new();
+                self.on_replies_sent(slot, true, &mut continuing);
+                self.context.runnable.append(&mut continuing);
+            }
+            Some(Flushed::Partial) if !connection.waits_to_send => {
+                watch_writable(&mut self.ring, connection, slot);
+            }
             Some(Flushed::Lost) => self.close(slot),
-            None => {}
+            Some(Flushed::Partial) | None => {}
         }
         self.count_buffered(slot);
     }
@@ -496,9 +515,7 @@ impl<S: service::Worker> Worker<S> {
             connection.io.is_closed = true;
             connection.io.transport.shut();
         }
-        if connection.is_queued {
-            self.context.remove_runnable(slot);
-        }
+        self.context.remove_from_lists(connection, slot);
         // Release the connection's memory now. The exception is the buffer of a send in progress:
         // the ring owns it until the send has ended.
         self.context.release_buffered(connection);

@@ -210,8 +210,8 @@ fn send<S: service::Worker>(
         ring.send(&connection.io.transport, slot as u32, bytes);
         return true;
     }
-    let is_kept = context.send(connection, now_s);
-    if connection.unsent.is_some() {
+    let is_kept = context.send(connection, slot, now_s);
+    if connection.unsent.is_some() && !connection.waits_to_send {
         watch_writable(ring, connection, slot);
     }
     is_kept

@@ -82,8 +82,13 @@ impl RingIo {
 }
 
 impl ConnectionIo for RingIo {
-    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
-        self.transport.send(output, sent)
+    fn send<P: Pin>(
+        &mut self,
+        output: &Output<P>,
+        sent: usize,
+        max_len: usize,
+    ) -> io::Result<Sent> {
+        self.transport.send(output, sent, max_len)
     }
 
     fn sends_files(&self) -> bool {
