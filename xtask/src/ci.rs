@@ -46,6 +46,12 @@ const STEPS: [Step; 10] = [
         run: |tally| suite::all(tally.get_or_insert_default()),
     },
     Step {
+        name: "smoke",
+        alone: "cargo xtask smoke",
+        // Directly after the tests: `serve-only` builds another program in the same place.
+        run: |_| smoke::run_with(&suite::program()?),
+    },
+    Step {
         name: "models",
         alone: "cargo xtask models",
         run: |_| models::run(),
@@ -64,11 +70,6 @@ const STEPS: [Step; 10] = [
         name: "serve-only",
         alone: "cargo xtask serve-only",
         run: |_| check::serve_only(),
-    },
-    Step {
-        name: "smoke",
-        alone: "cargo xtask smoke",
-        run: |_| smoke::run_with(&suite::program()?),
     },
 ];
 

@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
@@ -22,10 +21,6 @@ use crate::tally::Tally;
 
 /// Lines shown at most of what one program said of its failures, the last ones.
 const LINES_SHOWN: usize = 300;
-
-/// The number of tests of a program that run at a time, on few processors. Many tests wait for
-/// other processes or for time to pass, so two processors would be idle for a third of the time.
-const THREADS_MIN: usize = 4;
 
 /// How often it is looked whether cargo has ended, where it says nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -61,10 +56,8 @@ pub(crate) fn all(tally: &mut Tally) -> Result<()> {
         "--show-output",
     ];
     let mut command = cargo::command(&line);
-    command.env("CURTAIL", program()?);
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        command.env("RUST_TEST_THREADS", processors.max(THREADS_MIN).to_string());
+    if std::env::var_os("CURTAIL").is_none() {
+        command.env("CURTAIL", program()?);
     }
     run(command, "test", tally)
 }

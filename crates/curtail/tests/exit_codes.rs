@@ -13,7 +13,7 @@ fn run(arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// Whether the program ends with this code and says this.
+/// Asserts that the program ends with this code and says this.
 fn ends_with(arguments: &[&str], code: i32, said: &str) {
     let output = run(arguments);
     let text = [&output.stdout[..], &output.stderr].concat();
