@@ -15,10 +15,10 @@
 //!
 //! 1. Connections that wait for their peers and have been inactive for more than a second. A
 //!    connection is *active* when a byte is received from or sent to its peer.
-//! 2. Other connections that are not queued to be served. For example, they wait for the result of
-//!    a ticket.
-//! 3. Connections that are queued to be served and have been inactive for more than a second.
-//! 4. Other connections that are queued to be served.
+//! 2. Other connections that are not queued, to be served or to send unsent output. For example,
+//!    they wait for the result of a ticket.
+//! 3. Connections that are queued and have been inactive for more than a second.
+//! 4. Other connections that are queued.
 //!
 //! In `threads` and `fibres`, connections of the whole process are closed when the shared sum
 //! exceeds the bound. There are two groups. The first contains the connections that have been

@@ -47,8 +47,8 @@ pub(crate) struct Connection<S: Worker, I> {
     pub(crate) delayed_replies: Vec<u8>,
     /// The number of turns since the last send of replies.
     pub(crate) turns: u8,
-    /// Output for which the transport had no space, or the round no bytes left. The connection gets
-    /// no turn before this output has been sent.
+    /// Output for which the transport had no space, or which is sent in a later round. The
+    /// connection gets no turn before this output has been sent.
     pub(crate) unsent: Option<Box<Unsent<S::Pin>>>,
     /// The connection is in the current burst, in `WorkerContext::runnable` or in
     /// `WorkerContext::waiting_for_memory`. It must not be added a second time to any of them.
@@ -118,8 +118,8 @@ impl<S: Worker, I> Connection<S, I> {
 
     /// Returns whether the connection is a slow holder: it holds memory
     /// ([`holds_memory`](Self::holds_memory)), and has been waiting for its peer for more than a
-    /// second. A connection that is queued, or that waits for the result of a ticket, does not wait
-    /// for its peer.
+    /// second. A connection that is queued, that waits to send, or that waits for the result of a
+    /// ticket does not wait for its peer.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         !self.is_queued
             && !self.waits_to_send
@@ -143,7 +143,7 @@ impl<S: Worker, I> Connection<S, I> {
     /// Returns why the connection is overdue, or `None` if it is not. `idle_s` is the number of
     /// seconds that its peer may be silent.
     pub(crate) fn overdue(&self, idle_s: Option<u32>, now_ns: u64) -> Option<Overdue> {
-        if self.is_queued || self.waits_for_ticket {
+        if self.is_queued || self.waits_to_send || self.waits_for_ticket {
             return None;
         }
         let is_late = |deadline_ns| now_ns > deadline_ns;

@@ -183,8 +183,8 @@ pub(crate) trait PeerSocket: Send {
     /// receive does not suspend the task while input is available.
     fn yield_now(&self);
 
-    /// As `yield_now`, for a task that has run for tens of microseconds. Tasks whose input has
-    /// arrived meanwhile run first.
+    /// As `yield_now`, for a task that has run for tens of microseconds. In `fibres`, the processor
+    /// first looks for tasks whose input has arrived meanwhile.
     fn yield_after_long_run(&self);
 
     /// Sleeps for at most `timeout_ns` nanoseconds. Returns true if the peer hangs up or the

@@ -18,13 +18,13 @@ pub const RECEIVE_LEN: usize = 16 * 1024;
 pub const DIRECT_MIN: usize = 4 * 1024;
 /// Maximum number of slices of output that one vectored send passes to the kernel.
 pub const SLICES_PER_SEND: usize = 64;
-/// Number of bytes sent by a worker in a round (one pass of its loop) from which it sends no
-/// further part of long output (values above 16 KiB, parts of files) in this round. Also the
-/// maximum length of a part, so a round sends less than twice this number, besides copied replies.
-/// A request that arrives during a round waits for its end, and the kernel takes 25 to 50 µs for
-/// this number of bytes. With longer parts, a value takes less processor time.
+/// Maximum length of a part of long output, which has values above 16 KiB or a part of a file. A
+/// worker sends no further part in a round (one pass of its loop) that has sent this number of
+/// bytes of long output. So a round sends less than twice as much. The kernel takes 25 to 50 µs for
+/// this number. With a larger one, long values take less processor time, but all requests wait
+/// longer.
 pub const SEND_PER_ROUND: usize = 128 * 1024;
-/// Maximum bytes of one send of a task, and of the output that a task sends before another task
+/// Maximum bytes of one send of a task. When a task has sent this number of bytes, another task
 /// gets a turn. Each blocking send that takes at least one byte counts as activity of the peer.
 pub const SEND_PER_TURN: usize = SEND_PER_ROUND;
 /// Maximum number of bytes of a file that one system call sends on a blocking socket. There,

@@ -139,7 +139,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         for slots in burst.chunks(BURST_CONNECTIONS) {
             self.serve(slots, now_ns);
         }
-        // Unsent output is long, so the replies of the burst were sent first.
+        // Unsent output is usually long, so the replies of the burst were sent first.
         while let Some(slot) = self.context.next_to_send() {
             self.send_unsent(slot, now_ns);
         }
@@ -214,6 +214,10 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
+        if connection.waits_to_send {
+            // It does not receive before its output has been sent.
+            return;
+        }
         if ready.writable && connection.unsent.is_some() {
             self.context.wait_to_send(connection, slot);
             return;

@@ -57,7 +57,8 @@ impl<S: Service> InMemory<S> {
             stack.frames().iter().for_each(&mut send);
             stack.frames().clear();
             drop(stack);
-            if !has_served && !was_woken && !self.server.is_ready() {
+            let has_work = self.server.connections.context.has_work();
+            if !has_served && !was_woken && !has_work && !self.server.is_ready() {
                 return;
             }
         }

@@ -140,7 +140,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
                 self.serve(slots, now_ns);
             }
             burst.clear();
-            // Unsent output is long, so the replies of the burst were sent first.
+            // Unsent output is usually long, so the replies of the burst were sent first.
             while let Some(slot) = self.context.next_to_send() {
                 self.send_unsent(slot, now_s);
             }

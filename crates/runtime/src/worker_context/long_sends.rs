@@ -1,26 +1,28 @@
 //! The connections whose output is sent over several rounds, and the bound on the bytes of a round.
 //!
 //! A *round* is one pass of the worker's loop: a wait, and the turns and sends that follow. A
-//! request that arrives during a round waits for the end of the round. So the bytes of a round have
-//! a bound, which does not depend on how much the connections have to send: a connection that asks
-//! for much, such as one that never reads its replies, must not delay the others.
+//! request that arrives during a round waits for the end of the round. So the bytes of long output
+//! that are sent in a round have a bound, however many connections have such output.
 //!
-//! Replies without pins and files are short, and are sent at the end of the turn. Other output is
-//! sent in parts of at most [`SEND_PER_ROUND`] bytes. Once the bytes of a round have reached this
-//! number, the rest waits in a queue for the next rounds.
+//! *Long output* has pins or a part of a file. Other output (copied replies) is sent at the end of
+//! the turn. Long output is sent in parts of at most [`SEND_PER_ROUND`] bytes. Once the parts of a
+//! round have reached this number, the connections wait in a queue for the next rounds. While any
+//! connection waits, new long output joins the queue too. So each round sends at least one part of
+//! the queue, and each connection gets its next part when all others have got one (round-robin).
 
 use std::collections::VecDeque;
 
 use crate::connection_table::Slot;
 use crate::limits::SEND_PER_ROUND;
 
-/// The queue of connections with unsent output, and the bytes that were sent in the current round.
+/// The queue of connections with unsent output, and the bytes of long output that were sent in the
+/// current round.
 #[derive(Debug, Default)]
 pub(super) struct LongSends {
     /// The connections whose transports may have space for more. They are sent to in this order,
     /// one part each.
     queue: VecDeque<Slot>,
-    /// The number of bytes that were sent in the current round.
+    /// The number of bytes of long output that were sent in the current round.
     sent_len: usize,
 }
 
@@ -29,15 +31,24 @@ impl LongSends {
         self.sent_len = 0;
     }
 
-    /// Counts the bytes of a send.
+    /// Counts the bytes of a part.
     #[inline]
     pub(super) fn count(&mut self, len: usize) {
         self.sent_len += len;
     }
 
+    /// Returns how many bytes of new long output may be sent at the end of a turn.
+    #[inline]
+    pub(super) fn first_part_max(&self) -> usize {
+        match self.queue.is_empty() && !self.is_round_full() {
+            true => SEND_PER_ROUND,
+            false => 0,
+        }
+    }
+
     /// Returns whether no further part may be sent in this round.
     #[inline]
-    pub(super) fn is_round_full(&self) -> bool {
+    fn is_round_full(&self) -> bool {
         self.sent_len >= SEND_PER_ROUND
     }
 
@@ -94,5 +105,23 @@ mod tests {
             (sends.pop(), sends.pop(), sends.pop()),
             (Some(0), Some(2), None)
         );
+    }
+
+    /// Regression: new long output was sent before that of the queue. If it filled each round, the
+    /// connections in the queue waited for ever.
+    #[test]
+    fn new_long_output_does_not_overtake_the_queue() {
+        let mut sends = LongSends::default();
+        sends.begin_round();
+        assert_eq!(sends.first_part_max(), SEND_PER_ROUND);
+        sends.push(0);
+        for _ in 0..3 {
+            sends.begin_round();
+            assert_eq!(sends.first_part_max(), 0);
+            assert_eq!(sends.pop(), Some(0));
+            sends.count(SEND_PER_ROUND);
+            assert_eq!(sends.first_part_max(), 0, "the round is full");
+            sends.push(0);
+        }
     }
 }

@@ -15,10 +15,10 @@ use crate::transform;
 use crate::transport::Sent;
 
 impl<S: Worker> WorkerContext<S> {
-    /// Sends `self.output` to a connection, and empties it. What the transport has no space for, or
-    /// exceeds the part of a round, moves to the connection's `unsent`. In the second case the
-    /// connection waits to send ([`Connection::waits_to_send`]). Returns false if sending failed;
-    /// the caller then closes the connection.
+    /// Sends `self.output` to a connection, and empties it. Output for which the transport has no
+    /// space moves to the connection's `unsent`. So does output that a later round has to send;
+    /// then the connection waits to send ([`Connection::waits_to_send`]). Returns false if sending
+    /// failed; the caller then closes the connection.
     pub(crate) fn send<I: ConnectionIo>(
         &mut self,
         connection: &mut Connection<S, I>,
@@ -28,10 +28,9 @@ impl<S: Worker> WorkerContext<S> {
         if self.output.is_empty() && !connection.io.has_unsent() {
             return true;
         }
-        // Copied replies are short, and are sent in any case.
         let is_long = self.output.has_pins() || self.output.has_file();
-        let max_len = match is_long && self.long_sends.is_round_full() {
-            true => 0,
+        let max_len = match is_long {
+            true => self.long_sends.first_part_max(),
             false => SEND_PER_ROUND,
         };
         let is_kept = match connection.io.send(&self.output, 0, max_len) {
@@ -42,6 +41,9 @@ impl<S: Worker> WorkerContext<S> {
                         output,
                         sent: sent_len,
                     }));
+                }
+                if is_long {
+                    self.long_sends.count(sent.network_len);
                 }
                 self.count_sent(connection, slot, &sent, now_s);
                 true
@@ -90,6 +92,7 @@ impl<S: Worker> WorkerContext<S> {
                 return Some(Flushed::Lost);
             }
         };
+        self.long_sends.count(sent.network_len);
         self.count_sent(connection, slot, &sent, now_s);
         if sent.is_complete {
             return Some(Flushed::Complete);
@@ -111,7 +114,6 @@ impl<S: Worker> WorkerContext<S> {
         sent: &Sent,
         now_s: u32,
     ) {
-        self.long_sends.count(sent.network_len);
         if !sent.is_complete && !sent.is_blocked {
             self.wait_to_send(connection, slot);
         }
