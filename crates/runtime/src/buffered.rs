@@ -155,7 +155,7 @@ impl WorkerShare {
         let rank = |slot| {
             let found = table.get(slot).filter(|found| found.counted > 0)?;
             let has_inactive_peer = !found.waits_for_ticket && is_inactive(found.active_s, now_s);
-            let is_queued = found.is_queued || found.waits_to_send;
+            let is_queued = found.waits_for_worker();
             Some((!is_queued, has_inactive_peer, found.counted, slot))
         };
         let mut all: Vec<_> = table.slots().filter_map(rank).collect();

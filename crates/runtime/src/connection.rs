@@ -2,31 +2,20 @@
 //! `fibres`). The state consists of the connection's transport, its session, input that is not
 //! consumed and output that is not sent.
 
-use std::io;
-
-use service::{Next, OpenTickets, Output, Pin, Session, Worker};
+use service::{Next, OpenTickets, Output, Session, Worker};
 
 use crate::buffered::is_inactive;
 use crate::setup::second;
-use crate::transport::Sent;
+use crate::transport::Transport;
 
 /// The transport of a connection (the byte stream to the peer), together with the state that the
 /// runtime keeps for this transport.
 pub(crate) trait ConnectionIo {
-    /// Sends `output`, except for its first `sent` bytes, which were sent before. Stops when the
-    /// transport has no space or `max_len` bytes have been sent.
-    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize, max_len: usize)
-    -> io::Result<Sent>;
+    type Transport: Transport;
 
-    /// Returns whether the transport can send a part of a file without copying it to the output.
-    fn sends_files(&self) -> bool;
+    fn transport(&self) -> &Self::Transport;
 
-    /// Returns whether the transport itself has bytes to send, such as those of a TLS handshake.
-    /// They are not part of an output.
-    fn has_unsent(&self) -> bool;
-
-    /// Returns how much heap memory the transport occupies between bursts, in bytes.
-    fn buffered(&self) -> usize;
+    fn transport_mut(&mut self) -> &mut Self::Transport;
 }
 
 /// A connection of a worker.
@@ -116,13 +105,18 @@ impl<S: Worker, I> Connection<S, I> {
         pinned || self.session.holds_memory()
     }
 
+    /// Returns whether the connection waits for its worker, which has to give it a turn or to send
+    /// its output. Its peer cannot be active then.
+    pub(crate) fn waits_for_worker(&self) -> bool {
+        self.is_queued || self.waits_to_send
+    }
+
     /// Returns whether the connection is a slow holder: it holds memory
     /// ([`holds_memory`](Self::holds_memory)), and has been waiting for its peer for more than a
-    /// second. A connection that is queued, that waits to send, or that waits for the result of a
-    /// ticket does not wait for its peer.
+    /// second. A connection that waits for its worker, or for the result of a ticket, does not wait
+    /// for its peer.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
-        !self.is_queued
-            && !self.waits_to_send
+        !self.waits_for_worker()
             && !self.waits_for_ticket
             && is_inactive(self.active_s, now_s)
             && self.holds_memory()
@@ -143,7 +137,7 @@ impl<S: Worker, I> Connection<S, I> {
     /// Returns why the connection is overdue, or `None` if it is not. `idle_s` is the number of
     /// seconds that its peer may be silent.
     pub(crate) fn overdue(&self, idle_s: Option<u32>, now_ns: u64) -> Option<Overdue> {
-        if self.is_queued || self.waits_to_send || self.waits_for_ticket {
+        if self.waits_for_worker() || self.waits_for_ticket {
             return None;
         }
         let is_late = |deadline_ns| now_ns > deadline_ns;
@@ -206,7 +200,7 @@ impl<S: Worker, I: ConnectionIo> Connection<S, I> {
             + self.blocked_send_capacity
             + unsent
             + results
-            + self.io.buffered()
+            + self.io.transport().buffered()
     }
 }
 

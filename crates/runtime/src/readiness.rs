@@ -15,13 +15,13 @@ mod burst;
 
 use std::io;
 
-use service::{Output, Pin, Worker};
+use service::Worker;
 
 use crate::connection::{Connection, ConnectionIo, Overdue};
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::{BURST_CONNECTIONS, RECEIVE_LEN};
 use crate::setup::second;
-use crate::transport::{Sent, Transport};
+use crate::transport::Transport;
 use crate::worker_context::{Flushed, Outcome, WorkerContext};
 use burst::BurstMember;
 use sys::poll::{Interest, Ready};
@@ -47,29 +47,16 @@ pub(crate) struct ReadinessIo<T> {
 }
 
 impl<T: Transport> ConnectionIo for ReadinessIo<T> {
+    type Transport = T;
+
     #[inline]
-    fn send<P: Pin>(
-        &mut self,
-        output: &Output<P>,
-        sent: usize,
-        max_len: usize,
-    ) -> io::Result<Sent> {
-        self.transport.send(output, sent, max_len)
+    fn transport(&self) -> &T {
+        &self.transport
     }
 
     #[inline]
-    fn sends_files(&self) -> bool {
-        self.transport.sends_files()
-    }
-
-    #[inline]
-    fn has_unsent(&self) -> bool {
-        self.transport.has_unsent()
-    }
-
-    #[inline]
-    fn buffered(&self) -> usize {
-        self.transport.buffered()
+    fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
     }
 }
 
@@ -246,14 +233,11 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             }
             Some(Flushed::Complete) => {
                 // The held input may contain complete requests.
-                connection.is_queued = true;
-                self.context.runnable.push(slot);
+                self.context.queue(connection, slot);
                 self.wait_for(slot, Interest::Read);
             }
+            Some(Flushed::Blocked) => self.wait_for(slot, Interest::Write),
             Some(Flushed::Lost) => self.close(slot),
-            Some(Flushed::Partial) if !connection.waits_to_send => {
-                self.wait_for(slot, Interest::Write);
-            }
             Some(Flushed::Partial) | None => {}
         }
         self.count_buffered(slot);

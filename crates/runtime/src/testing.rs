@@ -5,12 +5,37 @@ use std::io;
 use service::{Next, NoPin, Output, Pin, Progress, Session, Tickets, Worker};
 
 use crate::connection::ConnectionIo;
-use crate::transport::Sent;
+use crate::transport::{Sent, Transport};
 
 /// A transport that discards all output, reports it as sent, and never holds any bytes.
 pub(crate) struct NoIo;
 
 impl ConnectionIo for NoIo {
+    type Transport = Self;
+
+    fn transport(&self) -> &Self {
+        self
+    }
+
+    fn transport_mut(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl Transport for NoIo {
+    fn receive(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
+        plain.extend_from_slice(wire);
+        Ok(())
+    }
+
     fn send<P: Pin>(&mut self, output: &Output<P>, _: usize, _: usize) -> io::Result<Sent> {
         Ok(Sent {
             position: output.len(),
@@ -19,10 +44,6 @@ impl ConnectionIo for NoIo {
             is_blocked: false,
             returned_len: 0,
         })
-    }
-
-    fn sends_files(&self) -> bool {
-        false
     }
 
     fn has_unsent(&self) -> bool {

@@ -134,8 +134,10 @@ pub(crate) struct Maintained {
 pub(crate) enum Flushed {
     /// All output is sent.
     Complete,
-    /// Some output is still unsent.
+    /// A part of the output is sent. The connection waits to send the next one.
     Partial,
+    /// Some output is still unsent, and the transport has no space for it.
+    Blocked,
     /// Sending failed. The connection has to be closed.
     Lost,
 }
@@ -407,7 +409,8 @@ impl<S: Worker> WorkerContext<S> {
             let unused = self.output.resume_with(replies);
             self.keep_for_reuse(unused);
         }
-        self.output.set_accepts_files(connection.io.sends_files());
+        self.output
+            .set_accepts_files(connection.io.transport().sends_files());
         let tickets = Tickets {
             mailbox: &mut self.mailbox,
             waker: &self.waker,
@@ -544,15 +547,10 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Returns the connections that the caller has to close because the worker's sum exceeds its
-    /// share. Removes them from `runnable` and `waiting_for_memory`.
+    /// share.
     pub(crate) fn excess_connections<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
         let now_s = second(self.last_wake_ns);
         let excess_connections = self.buffered.excess_connections(table, now_s);
-        // Otherwise the next connections in these slots would get the turns of the closed ones.
-        self.runnable
-            .retain(|slot| !excess_connections.contains(slot));
-        self.waiting_for_memory
-            .retain(|slot| !excess_connections.contains(slot));
         excess_connections
             .iter()
             .for_each(|_| self.setup.counts.count_closed_by_bound());

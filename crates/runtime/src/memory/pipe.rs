@@ -206,10 +206,8 @@ impl Transport for MemoryTransport {
             if self.has_unsent() {
                 break true;
             }
-            if position >= end {
-                break false;
-            }
-            let Some(slice) = output.slices(position).next() else {
+            let next = output.slices(position).next();
+            let Some(slice) = next.filter(|_| position < end) else {
                 break false;
             };
             if let Some(transformer) = &mut self.transformer {

@@ -219,8 +219,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             (true, _) => self.wait_for(slot, Interest::Write),
             (false, _) if must_close => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
-                connection.is_queued = true;
-                self.context.runnable.push(slot);
+                self.context.queue(connection, slot);
                 self.context.counts.add(Traffic::Yields, 1);
             }
             (false, Next::Memory) => {

@@ -335,8 +335,9 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Continues a connection after its replies were sent. Closes the connection if sending failed
-    /// (`is_sent` is false), or if these replies were its last.
+    /// Continues a connection after its replies were sent: adds it to `burst`, or starts a receive.
+    /// Closes the connection if sending failed (`is_sent` is false), or if these replies were its
+    /// last.
     fn on_replies_sent(&mut self, slot: Slot, is_sent: bool, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -418,9 +419,7 @@ impl<S: service::Worker> Worker<S> {
                 self.on_replies_sent(slot, true, &mut continuing);
                 self.context.runnable.append(&mut continuing);
             }
-            Some(Flushed::Partial) if !connection.waits_to_send => {
-                watch_writable(&mut self.ring, connection, slot);
-            }
+            Some(Flushed::Blocked) => watch_writable(&mut self.ring, connection, slot),
             Some(Flushed::Lost) => self.close(slot),
             Some(Flushed::Partial) | None => {}
         }

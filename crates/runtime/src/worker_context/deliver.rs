@@ -79,8 +79,7 @@ impl<S: Worker> WorkerContext<S> {
             // counted after its turn, but a session whose peer takes no output gets no turn.
             self.count_buffered(connection);
             if !connection.is_queued && connection.unsent.is_none() {
-                connection.is_queued = true;
-                self.runnable.push(id.slot as Slot);
+                self.queue(connection, id.slot as Slot);
             }
         }
         // More results may be left in the mailbox. It wakes the worker only for a result that

@@ -12,7 +12,7 @@ use crate::connection_counts::Traffic;
 use crate::connection_table::Slot;
 use crate::limits::SEND_PER_ROUND;
 use crate::transform;
-use crate::transport::Sent;
+use crate::transport::{Sent, Transport as _};
 
 impl<S: Worker> WorkerContext<S> {
     /// Sends `self.output` to a connection, and empties it. Output for which the transport has no
@@ -25,7 +25,7 @@ impl<S: Worker> WorkerContext<S> {
         slot: Slot,
         now_s: u32,
     ) -> bool {
-        if self.output.is_empty() && !connection.io.has_unsent() {
+        if self.output.is_empty() && !connection.io.transport().has_unsent() {
             return true;
         }
         let is_long = self.output.has_pins() || self.output.has_file();
@@ -33,14 +33,11 @@ impl<S: Worker> WorkerContext<S> {
             true => self.long_sends.first_part_max(),
             false => SEND_PER_ROUND,
         };
-        let is_kept = match connection.io.send(&self.output, 0, max_len) {
+        let is_kept = match connection.io.transport_mut().send(&self.output, 0, max_len) {
             Ok(sent) => {
                 if !sent.is_complete {
-                    let (output, sent_len) = self.output.take_unsent(sent.position);
-                    connection.unsent = Some(Box::new(Unsent {
-                        output,
-                        sent: sent_len,
-                    }));
+                    let (output, sent) = self.output.take_unsent(sent.position);
+                    connection.unsent = Some(Box::new(Unsent { output, sent }));
                 }
                 if is_long {
                     self.long_sends.count(sent.network_len);
@@ -82,10 +79,8 @@ impl<S: Worker> WorkerContext<S> {
     ) -> Option<Flushed> {
         connection.waits_to_send = false;
         let mut unsent = connection.unsent.take()?;
-        let sent = match connection
-            .io
-            .send(&unsent.output, unsent.sent, SEND_PER_ROUND)
-        {
+        let transport = connection.io.transport_mut();
+        let sent = match transport.send(&unsent.output, unsent.sent, SEND_PER_ROUND) {
             Ok(sent) => sent,
             Err(error) => {
                 self.count_if_panic(&error);
@@ -99,7 +94,10 @@ impl<S: Worker> WorkerContext<S> {
         }
         (unsent.output, unsent.sent) = unsent.output.take_unsent(sent.position);
         connection.unsent = Some(unsent);
-        Some(Flushed::Partial)
+        match sent.is_blocked {
+            true => Some(Flushed::Blocked),
+            false => Some(Flushed::Partial),
+        }
     }
 
     /// Counts sent bytes. If there are any, records that the connection was active in second

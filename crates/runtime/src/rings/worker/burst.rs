@@ -156,8 +156,7 @@ impl<S: service::Worker> Worker<S> {
             }
             (false, _) if must_close => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
-                connection.is_queued = true;
-                self.context.runnable.push(slot);
+                self.context.queue(connection, slot);
                 self.context.counts.add(Traffic::Yields, 1);
             }
             (false, Next::Memory) => {

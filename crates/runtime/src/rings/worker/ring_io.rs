@@ -6,13 +6,10 @@
 //! connection is kept until the connection's last operation has ended. Otherwise the next
 //! connection in that slot would get an event of the closed connection.
 
-use std::io;
-
-use service::{Output, Pin};
 use sys::ring::ReceivedBytes;
 
 use crate::connection::ConnectionIo;
-use crate::transport::{Sent, SocketTransport, Transport as _};
+use crate::transport::SocketTransport;
 
 /// The socket of a connection, and the state of its operations in the worker's ring.
 pub(in crate::rings) struct RingIo {
@@ -82,24 +79,13 @@ impl RingIo {
 }
 
 impl ConnectionIo for RingIo {
-    fn send<P: Pin>(
-        &mut self,
-        output: &Output<P>,
-        sent: usize,
-        max_len: usize,
-    ) -> io::Result<Sent> {
-        self.transport.send(output, sent, max_len)
+    type Transport = SocketTransport;
+
+    fn transport(&self) -> &SocketTransport {
+        &self.transport
     }
 
-    fn sends_files(&self) -> bool {
-        self.transport.sends_files()
-    }
-
-    fn has_unsent(&self) -> bool {
-        self.transport.has_unsent()
-    }
-
-    fn buffered(&self) -> usize {
-        self.transport.buffered()
+    fn transport_mut(&mut self) -> &mut SocketTransport {
+        &mut self.transport
     }
 }
