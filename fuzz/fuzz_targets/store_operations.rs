@@ -3,4 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| curtail_tests::pair::check(input));
+#[path = "../../crates/store/tests/against_model/pair.rs"]
+mod pair;
+
+fuzz_target!(|input: &[u8]| pair::check(input));

@@ -6,10 +6,13 @@
     reason = "only tests use it, and a test may"
 )]
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
 
 use runtime::{
     ConnectionCounts, ConnectionSnapshot, Kind, Listening, NewTransform, Running, Scheduler, Setup,
@@ -28,6 +31,9 @@ use tempfile::TempDir;
 pub const BUFFERED_MAX: u64 = 1 << 20;
 /// The name of the Unix socket in its folder.
 const SOCKET: &str = "socket";
+/// How often a condition is checked that a test waits for. A test that waits without a pause takes
+/// a processor from the runtime under test.
+pub const CHECK_EVERY: Duration = Duration::from_micros(100);
 /// The longest time that a reply, or another condition, may take.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 
@@ -215,7 +221,7 @@ impl Sockets {
                 self.kind.name(),
                 self.counts.snapshot()
             );
-            std::thread::yield_now();
+            thread::sleep(CHECK_EVERY);
         }
     }
 }
@@ -240,6 +246,18 @@ pub fn everywhere_with(test: impl Fn(Kind, Scheduler)) {
             test(kind, scheduler);
         }
     }
+}
+
+/// As [`everywhere_with`], but all at the same time: for tests that mostly wait.
+pub fn everywhere_at_once(test: impl Fn(Kind, Scheduler) + Sync) {
+    let all = RefCell::new(Vec::new());
+    everywhere_with(|kind, scheduler| all.borrow_mut().push((kind, scheduler)));
+    let test = &test;
+    thread::scope(|scope| {
+        for (kind, scheduler) in all.take() {
+            scope.spawn(move || test(kind, scheduler));
+        }
+    });
 }
 
 /// Waits until the stream is ready.

@@ -26,7 +26,6 @@ pub mod host_server;
 pub mod http_corpus;
 pub mod in_process;
 pub mod ledger;
-pub mod pair;
 pub mod pattern;
 pub mod peer;
 pub mod play;

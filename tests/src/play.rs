@@ -78,6 +78,17 @@ pub fn all(peer: &mut dyn Peer) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// Plays all cases of all transcripts, and prints how many passed, with `name` before it.
+///
+/// # Panics
+/// A case failed, none was played, or the transcripts cannot be read.
+#[expect(clippy::print_stderr, reason = "a test must report what it skips")]
+pub fn check(name: &str, peer: &mut dyn Peer) {
+    let outcome = all(peer).unwrap_or_else(|error| panic!("{error:#}"));
+    eprintln!("{name}: {}", outcome.summary());
+    outcome.assert_passed();
+}
+
 /// Returns why `case` cannot be played to `peer`, or `None` if it can.
 fn reason_to_skip(peer: &dyn Peer, case: &Case) -> Option<String> {
     let version = peer.version();

@@ -15,7 +15,7 @@ mod edges;
 mod idle;
 #[path = "login.rs"]
 mod login;
-#[path = "transcripts.rs"]
-mod transcripts;
+#[path = "server_transcripts.rs"]
+mod server_transcripts;
 #[path = "waiting.rs"]
 mod waiting;

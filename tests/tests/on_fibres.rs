@@ -16,7 +16,7 @@ mod lifecycle;
 mod login;
 #[path = "memory.rs"]
 mod memory;
+#[path = "server_transcripts.rs"]
+mod server_transcripts;
 #[path = "tier.rs"]
 mod tier;
-#[path = "transcripts.rs"]
-mod transcripts;

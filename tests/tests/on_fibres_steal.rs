@@ -10,7 +10,7 @@ mod idle;
 mod lifecycle;
 #[path = "memory.rs"]
 mod memory;
+#[path = "server_transcripts.rs"]
+mod server_transcripts;
 #[path = "tier.rs"]
 mod tier;
-#[path = "transcripts.rs"]
-mod transcripts;

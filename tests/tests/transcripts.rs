@@ -1,19 +1,14 @@
-//! Every transcript, played to everyone who should know it.
+//! Every transcript, played to the model, to the parts of Curtail that run without a server, and to
+//! memcached. The server is in `server_transcripts.rs`.
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use curtail_tests::peer::{
-    Address, BypassPeer, MemoryPeer, ModelPeer, Peer, SessionPeer, SocketPeer, Trickle,
+    BypassPeer, MemoryPeer, ModelPeer, Peer as _, SessionPeer, SocketPeer, Trickle,
 };
-use curtail_tests::play;
-use curtail_tests::process::{Server, curtail, memcached, memcached_command, runtime};
+use curtail_tests::play::check;
+use curtail_tests::process::{Server, memcached, memcached_command};
 use tcpip::testing::Faults;
-
-fn check(name: &str, peer: &mut dyn Peer) {
-    let outcome = play::all(peer).unwrap();
-    eprintln!("{name}: {}", outcome.summary());
-    outcome.assert_passed();
-}
 
 #[test]
 fn the_model_knows_the_transcripts() {
@@ -106,37 +101,6 @@ fn the_runtime_bypass_knows_them_over_a_faulty_link() {
     };
     let mut peer = BypassPeer::new(Some((faults, 7))).unwrap();
     check("bypass, over a faulty link", &mut peer);
-}
-
-#[test]
-fn the_server_knows_the_transcripts() {
-    let server = Server::tcp(curtail).unwrap();
-    check(
-        "server",
-        &mut SocketPeer::new(server.address.clone()).unwrap(),
-    );
-}
-
-#[test]
-fn the_server_knows_them_byte_by_byte() {
-    let server = Server::tcp(curtail).unwrap();
-    let peer = SocketPeer::new(server.address.clone()).unwrap();
-    check("server, byte by byte", &mut Trickle(peer));
-}
-
-#[test]
-fn the_server_knows_them_behind_a_unix_socket() {
-    if runtime() == "bypass" {
-        eprintln!("skipped: it has no sockets");
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("socket");
-    let mut command = curtail();
-    command.arg("-s").arg(&path);
-    let server = Server::at(command, Address::Unix(path)).unwrap();
-    let mut peer = SocketPeer::new(server.address.clone()).unwrap();
-    check("server behind a Unix socket", &mut peer);
 }
 
 #[test]

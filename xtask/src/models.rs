@@ -10,27 +10,22 @@ use anyhow::Result;
 use crate::tally::Tally;
 use crate::{cargo, suite};
 
-/// A scheduler, a crate and its models, which are its unit tests with this in their names.
+/// A scheduler, crates and their models, which are their unit tests with this in their names.
 struct Models {
     scheduler: &'static str,
-    package: &'static str,
+    packages: &'static [&'static str],
     filter: &'static str,
 }
 
-const ALL: [Models; 3] = [
+const ALL: [Models; 2] = [
     Models {
         scheduler: "loom",
-        package: "store",
+        packages: &["store"],
         filter: "weak_memory",
     },
     Models {
         scheduler: "shuttle",
-        package: "fibre",
-        filter: "models",
-    },
-    Models {
-        scheduler: "shuttle",
-        package: "store",
+        packages: &["fibre", "store"],
         filter: "models",
     },
 ];
@@ -40,17 +35,21 @@ pub(crate) fn run() -> Result<()> {
     for models in ALL {
         let Models {
             scheduler,
-            package,
+            packages,
             filter,
         } = models;
-        let arguments = ["test", "--package", package, "--lib", "--", filter];
+        let mut arguments = vec!["test", "--lib"];
+        for package in packages {
+            arguments.extend(["--package", package]);
+        }
+        arguments.extend(["--", filter]);
         let mut command = cargo::command(&arguments);
         command.env("RUSTFLAGS", format!("--cfg {scheduler}"));
         command.env(
             "CARGO_TARGET_DIR",
             cargo::target_apart("models").join(scheduler),
         );
-        let log = format!("models-{scheduler}-{package}");
+        let log = format!("models-{scheduler}");
         suite::run(command, &log, &mut Tally::default())?;
     }
     Ok(())

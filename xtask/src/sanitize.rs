@@ -10,17 +10,15 @@ use crate::tally::Tally;
 use crate::{cargo, suite};
 
 /// The tests of what the store does with memory: its own, and those that hold it against the model.
-const TESTS: [&str; 12] = [
+const TESTS: [&str; 10] = [
     "--package",
     "store",
-    "--package",
-    "curtail-tests",
     "--test",
     "bounds",
     "--test",
     "torn",
     "--test",
-    "pair",
+    "against_model",
     "--test",
     "contention",
 ];

@@ -148,7 +148,7 @@ pub struct Arithmetic {
 
 /// The outcome of an [`Arithmetic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ArithOutcome {
+pub enum ArithmeticOutcome {
     /// The counter was changed or created.
     Done {
         /// The counter's new value.
@@ -346,10 +346,10 @@ impl Cache {
 
     /// Adds to a counter or subtracts from it. As in memcached, a result that is shorter than the
     /// text it replaces is padded with trailing spaces.
-    pub fn arith(&mut self, now_s: u64, key: &[u8], change: &Arithmetic) -> ArithOutcome {
+    pub fn arith(&mut self, now_s: u64, key: &[u8], change: &Arithmetic) -> ArithmeticOutcome {
         let Some(present) = self.get(now_s, key).cloned() else {
             let Some((initial, exptime)) = change.vivify else {
-                return ArithOutcome::NotFound;
+                return ArithmeticOutcome::NotFound;
             };
             let value = initial.to_string().into_bytes();
             let write = Write {
@@ -358,9 +358,9 @@ impl Cache {
                 ..Write::plain(SetMode::Add, &value)
             };
             let SetOutcome::Stored { cas, .. } = self.set(now_s, key, &write) else {
-                return ArithOutcome::NotFound;
+                return ArithmeticOutcome::NotFound;
             };
-            return ArithOutcome::Done {
+            return ArithmeticOutcome::Done {
                 number: initial,
                 cas,
                 created: true,
@@ -368,13 +368,13 @@ impl Cache {
         };
         let len = item_len(key, present.client_flags, present.value.len());
         if present.value.is_empty() || len > NUMERIC_ITEM_MAX {
-            return ArithOutcome::NonNumeric;
+            return ArithmeticOutcome::NonNumeric;
         }
         if !(matches!(change.compare, None | Some(0)) || change.compare == Some(present.cas)) {
-            return ArithOutcome::Exists;
+            return ArithmeticOutcome::Exists;
         }
         let Some(number) = number(&present.value) else {
-            return ArithOutcome::NonNumeric;
+            return ArithmeticOutcome::NonNumeric;
         };
         let number = match change.mode {
             ArithMode::Increment => number.wrapping_add(change.delta),
@@ -397,7 +397,7 @@ impl Cache {
             ..present
         };
         self.items.insert(key.to_vec(), item);
-        ArithOutcome::Done {
+        ArithmeticOutcome::Done {
             number,
             cas,
             created: false,

@@ -13,5 +13,5 @@ mod base64;
 pub mod cache;
 pub mod session;
 
-pub use cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, Item, SetOutcome, Write};
+pub use cache::{Arithmetic, ArithmeticOutcome, Cache, DeleteOutcome, Item, SetOutcome, Write};
 pub use session::ModelSession;

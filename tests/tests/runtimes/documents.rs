@@ -3,13 +3,15 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
+use std::thread;
 
 use rustix::fs::{Advice, fadvise};
 use sys::poll::Interest;
 use sys::socket::Stream;
 
 use curtail_tests::in_process::{
-    BUFFERED_MAX, Sockets, everywhere_with, is_ready_within, setup, wait,
+    BUFFERED_MAX, CHECK_EVERY, Sockets, everywhere_at_once, everywhere_with, is_ready_within,
+    setup, wait,
 };
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
 use files::documents::{AccessLog, DocumentService, WallClock};
@@ -377,7 +379,7 @@ fn a_service_ends_while_a_cold_read_of_its_ring_waits() {
     if !is_available(&URING) {
         return;
     }
-    everywhere_with(|kind, scheduler| {
+    everywhere_at_once(|kind, scheduler| {
         let disk = SlowDisk::default();
         let service = service(disk.clone(), URING);
         let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
@@ -390,7 +392,7 @@ fn a_service_ends_while_a_cold_read_of_its_ring_waits() {
         while disk.holders() > 1 {
             let now_ns = sys::clock::monotonic_ns();
             assert!(now_ns < deadline_ns, "{}: not ended", kind.name());
-            std::thread::yield_now();
+            thread::sleep(CHECK_EVERY);
         }
         assert_eq!(disk.waiting(), 1, "the disk did not answer");
     });

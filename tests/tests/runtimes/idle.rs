@@ -1,15 +1,14 @@
 //! Silent peers and slow heads, on every runtime.
 
-use std::cell::RefCell;
+use std::fs;
 use std::sync::Arc;
-use std::{fs, thread};
 
 use runtime::{Kind, Scheduler, Setup};
 use sys::poll::Interest;
 use sys::socket::Stream;
 
 use curtail_tests::in_process::{
-    Fragile, Sockets, answer, cache, everywhere_with, is_ready_within, setup, wait,
+    Fragile, Sockets, answer, cache, everywhere_at_once, is_ready_within, setup, wait,
 };
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
 use files::documents::{DocumentService, WallClock};
@@ -39,18 +38,6 @@ fn start_with<D: Disk>(
         ..setup(scheduler)
     };
     Sockets::start(kind, &service, setup, || None)
-}
-
-/// Runs a test for every available runtime and scheduler, all at the same time: they mostly wait.
-fn everywhere_at_once(test: impl Fn(Kind, Scheduler) + Sync) {
-    let all = RefCell::new(Vec::new());
-    everywhere_with(|kind, scheduler| all.borrow_mut().push((kind, scheduler)));
-    let test = &test;
-    thread::scope(|scope| {
-        for (kind, scheduler) in all.take() {
-            scope.spawn(move || test(kind, scheduler));
-        }
-    });
 }
 
 /// Whether the server has closed the connection without a further byte.

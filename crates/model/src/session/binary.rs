@@ -4,7 +4,7 @@ use protocol::SetMode;
 use protocol::binary::{Arith, Get, Head, Parsed, Request, Set, Status, parse};
 
 use super::{ModelSession, VERSION};
-use crate::cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, SetOutcome, Write};
+use crate::cache::{Arithmetic, ArithmeticOutcome, Cache, DeleteOutcome, SetOutcome, Write};
 
 /// A reply without its opcode and opaque: the status, the extras, the key, the value and the CAS.
 struct Answer {
@@ -205,13 +205,13 @@ fn arith(cache: &mut Cache, now_s: u64, arith: Arith<'_>, compare: Option<u64>) 
         explicit_cas: None,
     };
     match cache.arith(now_s, arith.key, &change) {
-        ArithOutcome::Done { number, cas, .. } => Answer {
+        ArithmeticOutcome::Done { number, cas, .. } => Answer {
             value: number.to_be_bytes().to_vec(),
             ..Answer::done(cas)
         },
-        ArithOutcome::NotFound => error(NOT_FOUND),
-        ArithOutcome::Exists => error(EXISTS),
-        ArithOutcome::NonNumeric => error(NOT_NUMERIC),
+        ArithmeticOutcome::NotFound => error(NOT_FOUND),
+        ArithmeticOutcome::Exists => error(EXISTS),
+        ArithmeticOutcome::NonNumeric => error(NOT_NUMERIC),
     }
 }
 

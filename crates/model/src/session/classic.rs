@@ -3,7 +3,7 @@
 use protocol::{Arith, Delete, Detail, FlushAll, Get, Set, SetMode, Stats, Touch};
 
 use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE, VERSION};
-use crate::cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, SetOutcome, Write};
+use crate::cache::{Arithmetic, ArithmeticOutcome, Cache, DeleteOutcome, SetOutcome, Write};
 
 pub(super) fn get(cache: &mut Cache, now_s: u64, get: Get<'_>) -> Vec<u8> {
     let mut answer = Vec::new();
@@ -79,10 +79,10 @@ pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &Arith<'_>) -> Vec<u8>
         explicit_cas: None,
     };
     match cache.arith(now_s, arith.key, &change) {
-        ArithOutcome::Done { number, .. } => {
+        ArithmeticOutcome::Done { number, .. } => {
             unless_noreply(arith.noreply, &format!("{number}\r\n"))
         }
-        ArithOutcome::NonNumeric => unless_noreply(arith.noreply, NON_NUMERIC),
+        ArithmeticOutcome::NonNumeric => unless_noreply(arith.noreply, NON_NUMERIC),
         _ => unless_noreply(arith.noreply, "NOT_FOUND\r\n"),
     }
 }

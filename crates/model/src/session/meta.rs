@@ -7,7 +7,8 @@ use super::administration;
 use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE};
 use crate::base64;
 use crate::cache::{
-    ArithOutcome, Arithmetic, Cache, DeleteOutcome, Item, Mark, SetOutcome, Write, expiry, item_len,
+    Arithmetic, ArithmeticOutcome, Cache, DeleteOutcome, Item, Mark, SetOutcome, Write, expiry,
+    item_len,
 };
 
 pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
@@ -216,14 +217,14 @@ pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &MetaArith<'_>) -> Vec
         explicit_cas: arith.explicit_cas,
     };
     let (number, cas, created) = match cache.arith(now_s, &key, &change) {
-        ArithOutcome::Done {
+        ArithmeticOutcome::Done {
             number,
             cas,
             created,
         } => (number.to_string(), cas, created),
-        ArithOutcome::NotFound => return answer("NF", arith.key, arith.flags, |_| None),
-        ArithOutcome::Exists => return answer("EX", arith.key, arith.flags, |_| None),
-        ArithOutcome::NonNumeric => return NON_NUMERIC.into(),
+        ArithmeticOutcome::NotFound => return answer("NF", arith.key, arith.flags, |_| None),
+        ArithmeticOutcome::Exists => return answer("EX", arith.key, arith.flags, |_| None),
+        ArithmeticOutcome::NonNumeric => return NON_NUMERIC.into(),
     };
     if let Some(exptime) = arith.touch.filter(|_| !created) {
         cache.touch(now_s, &key, exptime);

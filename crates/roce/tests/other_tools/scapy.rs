@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The exit code that says that there is no scapy on this machine.
 const SKIPPED: i32 = 77;
 
 /// Asserts that scapy agrees with the ICRCs of a capture with this number of packets.
 pub(crate) fn assert_agrees(capture: PathBuf, packets: usize) {
+    // The first one makes the environment that the others use.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let output = Command::new(script())
         .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("scapy"))
         .arg(capture)

@@ -120,7 +120,7 @@ mod simd {
 }
 
 #[cfg(test)]
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -306,5 +306,5 @@ impl Simulation {
 }
 
 #[cfg(test)]
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;

@@ -7,6 +7,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a check panics when it fails")]
 
+#[path = "operation.rs"]
 mod operation;
 
 use std::collections::HashMap;
@@ -35,7 +36,7 @@ const SCARCE_MEMORY_MIB: std::ops::RangeInclusive<u64> = 1..=4;
 ///
 /// # Panics
 /// The store and the model differ.
-pub fn check(input: &[u8]) {
+pub(crate) fn check(input: &[u8]) {
     let mut bytes = Bytes(input);
     let Some(memory) = bytes.next() else {
         return;
@@ -73,7 +74,7 @@ struct Pair {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteOutcome {
     Stored { value_len: usize },
-    Counted { value: u64, created: bool },
+    Number { value: u64, created: bool },
     NotStored,
     Exists,
     NotFound,
@@ -416,7 +417,7 @@ impl Pair {
             match self.store.arith(&name(key), hash, &arithmetic, self.now_s) {
                 ArithmeticOutcome::Done(counted) => {
                     let (value, created) = (counted.value, counted.created);
-                    (WriteOutcome::Counted { value, created }, Some(counted.cas))
+                    (WriteOutcome::Number { value, created }, Some(counted.cas))
                 }
                 ArithmeticOutcome::NotFound => (WriteOutcome::NotFound, None),
                 ArithmeticOutcome::Exists => (WriteOutcome::Exists, None),
@@ -439,20 +440,20 @@ impl Pair {
         let mut model_cas = None;
         self.agree(key, &from_store, |pair| {
             match pair.model.arith(pair.now_s.into(), &name(key), &from_model) {
-                model::ArithOutcome::Done {
+                model::ArithmeticOutcome::Done {
                     number,
                     cas,
                     created,
                 } => {
                     model_cas = Some(cas);
-                    WriteOutcome::Counted {
+                    WriteOutcome::Number {
                         value: number,
                         created,
                     }
                 }
-                model::ArithOutcome::NotFound => WriteOutcome::NotFound,
-                model::ArithOutcome::Exists => WriteOutcome::Exists,
-                model::ArithOutcome::NonNumeric => WriteOutcome::NotNumeric,
+                model::ArithmeticOutcome::NotFound => WriteOutcome::NotFound,
+                model::ArithmeticOutcome::Exists => WriteOutcome::Exists,
+                model::ArithmeticOutcome::NonNumeric => WriteOutcome::NotNumeric,
             }
         });
         if let Some(from_store) = store_cas {
