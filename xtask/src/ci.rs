@@ -64,7 +64,7 @@ const STEPS: [Step; 10] = [
     Step {
         name: "sim",
         alone: "cargo xtask sim",
-        run: |_| sim::run(None, 0, 1000),
+        run: |_| sim::thousand(),
     },
     Step {
         name: "serve-only",
