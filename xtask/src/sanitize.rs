@@ -34,6 +34,9 @@ const FIBRES: [&str; 6] = [
     "--tests",
 ];
 
+/// Random cases of a property. Without the sanitizer there are 256.
+const CASES: u32 = 64;
+
 /// Runs them, the search for torn reads for so many seconds.
 pub(crate) fn run(seconds: u32) -> Result<()> {
     let Some(host) = nightly_host() else {
@@ -72,6 +75,7 @@ fn run_under(
     command.env("RUSTFLAGS", "-Zsanitizer=address");
     command.env("CARGO_TARGET_DIR", cargo::target_apart("sanitize"));
     command.env("CURTAIL_TORN_SECONDS", seconds.to_string());
+    command.env("PROPTEST_CASES", CASES.to_string());
     suite::run(command, &format!("sanitize-{name}"), &mut Tally::default())
         .context("failed under the address sanitizer")
 }
