@@ -31,21 +31,17 @@ pub(crate) fn lint() -> Result<()> {
     ])
 }
 
-const SERVE_ONLY: [&str; 5] = [
-    "-p",
-    "curtail",
-    "--no-default-features",
-    "--features",
-    "serve",
-];
-
-/// The production server alone, linted: code the laboratory keeps alive may be dead there.
-pub(crate) fn serve_only_lint() -> Result<()> {
-    cargo::run(&[&["clippy"], &SERVE_ONLY[..], &["--", "-D", "warnings"]].concat())
-}
-
-/// The same, and built.
+/// The production server alone: linted, because code the laboratory keeps alive may be dead
+/// there, and built, because only linking shows that it stands on its own.
 pub(crate) fn serve_only() -> Result<()> {
-    serve_only_lint()?;
-    cargo::run(&[&["build"], &SERVE_ONLY[..]].concat())
+    let features = [
+        "-p",
+        "curtail",
+        "--no-default-features",
+        "--features",
+        "serve",
+    ];
+    let clippy = [&["clippy"], &features[..], &["--", "-D", "warnings"]].concat();
+    cargo::run(&clippy)?;
+    cargo::run(&[&["build"], &features[..]].concat())
 }

@@ -4,22 +4,22 @@ use anyhow::Result;
 
 use crate::cargo;
 
-const RUN: [&str; 5] = ["run", "--package", "sim", "--example", "scenarios"];
-
 /// Runs one scenario and tells of it, or many.
 pub(crate) fn run(seed: Option<u64>, first: u64, count: u64) -> Result<()> {
-    let numbers = match seed {
-        Some(seed) => vec![seed.to_string()],
-        None => vec![first.to_string(), count.to_string()],
-    };
-    let mut line = RUN.to_vec();
-    line.extend(["--release", "--"]);
-    line.extend(numbers.iter().map(String::as_str));
+    let mut line: Vec<String> = [
+        "run",
+        "--release",
+        "--package",
+        "sim",
+        "--example",
+        "scenarios",
+        "--",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    match seed {
+        Some(seed) => line.push(seed.to_string()),
+        None => line.extend([first.to_string(), count.to_string()]),
+    }
     cargo::run(&line)
-}
-
-/// Runs a thousand scenarios with the program that the tests of the workspace have built, which is
-/// sooner than to build a faster one.
-pub(crate) fn thousand() -> Result<()> {
-    cargo::run(&[&RUN[..], &["--", "0", "1000"]].concat())
 }
