@@ -18,19 +18,18 @@ const KNOWN_VERSIONS: [&str; 2] = ["1.6.18", REFERENCE_VERSION];
 
 /// The result of playing several cases.
 #[derive(Debug, Default)]
-pub struct Outcome {
+struct Outcome {
     /// The number of cases whose replies were all as expected.
-    pub passed: usize,
+    passed: usize,
     /// The cases that were not played, each with the reason.
-    pub skipped: Vec<String>,
+    skipped: Vec<String>,
     /// The cases with an unexpected reply, each with the line and both replies.
-    pub failed: Vec<String>,
+    failed: Vec<String>,
 }
 
 impl Outcome {
     /// A text for printing: the number of passed cases, and the skipped cases.
-    #[must_use]
-    pub fn summary(&self) -> String {
+    fn summary(&self) -> String {
         let mut text = format!("{} cases passed", self.passed);
         for skipped in &self.skipped {
             text.push_str("\nskipped: ");
@@ -40,10 +39,7 @@ impl Outcome {
     }
 
     /// Panics unless at least one case was played and all played cases passed.
-    ///
-    /// # Panics
-    /// A case failed, or none was played.
-    pub fn assert_passed(&self) {
+    fn assert_passed(&self) {
         let failed = self.failed.len();
         assert!(
             failed == 0,
@@ -60,11 +56,8 @@ pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transcripts")
 }
 
-/// Plays all cases of all transcripts.
-///
-/// # Errors
-/// The transcripts cannot be read.
-pub fn all(peer: &mut dyn Peer) -> Result<Outcome> {
+/// Plays all cases of all transcripts. An error means that the transcripts cannot be read.
+fn all(peer: &mut dyn Peer) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for case in read_folder(&folder())? {
         if let Some(reason) = reason_to_skip(peer, &case) {

@@ -48,7 +48,8 @@ const STEPS: [Step; 10] = [
     Step {
         name: "smoke",
         alone: "cargo xtask smoke",
-        run: |_| smoke::run_with(&suite::program()?),
+        // Directly after the tests: `serve-only` builds another program in the same place.
+        run: |_| smoke::run_with(&suite::built("curtail")?),
     },
     Step {
         name: "models",
@@ -63,13 +64,12 @@ const STEPS: [Step; 10] = [
     Step {
         name: "sim",
         alone: "cargo xtask sim",
-        run: |_| sim::thousand(),
+        run: |_| sim::run_with(&suite::built("examples/scenarios")?, 0, 1000),
     },
     Step {
         name: "serve-only",
         alone: "cargo xtask serve-only",
-        // All of it is Rust: what compiles links.
-        run: |_| check::serve_only_lint(),
+        run: |_| check::serve_only(),
     },
 ];
 

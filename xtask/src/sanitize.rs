@@ -34,48 +34,22 @@ const FIBRES: [&str; 6] = [
     "--tests",
 ];
 
-/// Random cases of a property. Without the sanitizer there are 256.
-const CASES: u32 = 64;
-
 /// Runs them, the search for torn reads for so many seconds.
 pub(crate) fn run(seconds: u32) -> Result<()> {
     let Some(host) = nightly_host() else {
         println!("sanitizer skipped: a nightly compiler is not installed");
         return Ok(());
     };
-    let runs = [
-        ("fibres", &FIBRES[..], &["fibre"][..]),
-        ("store", &TESTS[..], &["store", "model", "rapidhash"][..]),
-    ];
-    for (name, tests, optimised) in runs {
-        run_under(&host, name, tests, optimised, seconds)?;
-    }
-    Ok(())
+    run_under(&host, "fibres", &FIBRES, seconds)?;
+    run_under(&host, "store", &TESTS, seconds)
 }
 
-fn run_under(
-    host: &str,
-    name: &str,
-    tests: &[&str],
-    optimised: &[&str],
-    seconds: u32,
-) -> Result<()> {
-    // Thousands of items are stored in each of many cases. Other crates take longer to optimise
-    // than they run.
-    let profiles: Vec<String> = optimised
-        .iter()
-        .map(|package| format!("profile.dev.package.{package}.opt-level=1"))
-        .collect();
-    let mut arguments = vec!["+nightly", "test", "--target", host];
-    arguments.extend(tests);
-    for profile in &profiles {
-        arguments.extend(["--config", profile]);
-    }
+fn run_under(host: &str, name: &str, tests: &[&str], seconds: u32) -> Result<()> {
+    let arguments = [&["+nightly", "test", "--target", host], tests].concat();
     let mut command = cargo::command(&arguments);
     command.env("RUSTFLAGS", "-Zsanitizer=address");
     command.env("CARGO_TARGET_DIR", cargo::target_apart("sanitize"));
     command.env("CURTAIL_TORN_SECONDS", seconds.to_string());
-    command.env("PROPTEST_CASES", CASES.to_string());
     suite::run(command, &format!("sanitize-{name}"), &mut Tally::default())
         .context("failed under the address sanitizer")
 }

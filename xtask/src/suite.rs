@@ -57,16 +57,16 @@ pub(crate) fn all(tally: &mut Tally) -> Result<()> {
     ];
     let mut command = cargo::command(&line);
     if std::env::var_os("CURTAIL").is_none() {
-        command.env("CURTAIL", program()?);
+        command.env("CURTAIL", built("curtail")?);
     }
     run(command, "test", tally)
 }
 
-/// The program as `cargo test --workspace` builds it, before it runs any test: Cargo builds it for
-/// the tests of its own package. Other tests would otherwise build it again, with other features of
-/// its dependencies.
-pub(crate) fn program() -> Result<PathBuf> {
-    Ok(cargo::metadata()?.target_directory.join("debug/curtail"))
+/// A program as `cargo test --workspace` builds it, before it runs any test: Cargo builds it for
+/// the tests of its own package. To build it alone would build its dependencies again, with other
+/// features.
+pub(crate) fn built(name: &str) -> Result<PathBuf> {
+    Ok(cargo::metadata()?.target_directory.join("debug").join(name))
 }
 
 /// Runs a `cargo test` and counts into `tally`; an error, with the names of those that failed,
