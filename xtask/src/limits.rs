@@ -14,8 +14,6 @@ pub(crate) const PATH: &str = "xtask/limits.toml";
 pub(crate) struct Limits {
     /// Packages of the production server at most.
     pub(crate) serve_crates: usize,
-    /// Files above the ceiling of lines, and why.
-    pub(crate) long_files: BTreeMap<String, String>,
     /// Modules in import cycles, of each crate that still has them.
     pub(crate) module_cycles: BTreeMap<String, usize>,
     /// Words that may not be used.

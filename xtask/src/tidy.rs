@@ -13,7 +13,6 @@
 //!                     ├ orderings     atomics say what they pair with
 //!                     ├ documents     paths named in documents exist
 //!                     ├ retired       names that were replaced          xtask/retired.toml
-//!                     ├ lengths       files of bearable size, no mod.rs
 //!                     ├ lines         width, trailing blanks, final newline
 //!                     └ words         names and promises that say nothing
 //! ```
@@ -23,7 +22,6 @@ mod dependencies;
 mod documents;
 mod edges;
 mod layers;
-mod lengths;
 mod lines;
 mod manifests;
 mod orderings;
@@ -87,7 +85,6 @@ fn violations(tree: &Tree, layers: &Layers, limits: &Limits) -> Vec<Violation> {
     found.extend(purity::check(&sources, layers));
     found.extend(orderings::check(&sources));
     found.extend(documents::check(tree, &limits.paths));
-    found.extend(lengths::check(tree, &limits.long_files));
     found.extend(lines::check(tree));
     found.extend(words::check(tree, &sources, &limits.words));
     found.sort();
