@@ -142,6 +142,12 @@ pub fn thread_faults() -> u64 {
     usage(libc::RUSAGE_THREAD).ru_minflt.unsigned_abs()
 }
 
+/// Returns how often the calling thread has gone to sleep: its voluntary context switches.
+#[must_use]
+pub fn thread_sleeps() -> u64 {
+    usage(libc::RUSAGE_THREAD).ru_nvcsw.unsigned_abs()
+}
+
 /// Returns the resource usage of the calling process (`RUSAGE_SELF`), of its ended children
 /// (`RUSAGE_CHILDREN`) or of the calling thread (`RUSAGE_THREAD`).
 fn usage(whose: libc::c_int) -> libc::rusage {
