@@ -207,11 +207,6 @@ fn in_plot(svg: &mut Svg, stem: &str, field: &Field, data: &dyn Data) {
 }
 
 impl Drawing {
-    /// Size of the file, pixels.
-    pub(crate) fn size(&self) -> (f64, f64) {
-        (WIDTH, self.height)
-    }
-
     /// The figure as an SVG document of its own.
     pub(crate) fn file(&self) -> String {
         let (width, height) = (coordinate(WIDTH), coordinate(self.height));

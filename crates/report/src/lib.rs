@@ -19,7 +19,6 @@ mod history;
 pub mod limits;
 mod page;
 pub mod published;
-mod raster;
 mod read;
 pub mod record;
 mod render;

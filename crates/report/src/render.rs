@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::cache::{findings, notes};
 use crate::chart::Drawing;
 use crate::figures::{self, Context};
-use crate::{Error, Run, cache, page, raster, target, terminal, trials_csv};
+use crate::{Error, Run, cache, page, target, terminal, trials_csv};
 
 /// The files that [`render`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Rendered {
     pub page: PathBuf,
     /// The trials as a flat table.
     pub trials: PathBuf,
-    /// The figures: an SVG, a PNG and a CSV each.
+    /// The figures: an SVG and a CSV each.
     pub figures: Vec<PathBuf>,
 }
 
@@ -32,8 +32,7 @@ pub struct SvgFigure {
     pub svg: String,
 }
 
-/// Writes `figures/*.svg`, `figures/*.png`, `figures/*.csv`, `trials.csv` and `report.html` into a
-/// run folder.
+/// Writes `figures/*.svg`, `figures/*.csv`, `trials.csv` and `report.html` into a run folder.
 ///
 /// # Errors
 /// The folder is not a readable run, a figure cannot be drawn, or a file cannot be written.
@@ -48,11 +47,9 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
     for drawing in &drawings {
         let svg = figures_folder.join(format!("{}.svg", drawing.stem));
         replace(&svg, drawing.file().as_bytes())?;
-        let png = figures_folder.join(format!("{}.png", drawing.stem));
-        replace(&png, &raster::png(drawing)?)?;
         let csv = figures_folder.join(format!("{}.csv", drawing.stem));
         replace(&csv, &drawing.rows.csv())?;
-        figures.extend([svg, png, csv]);
+        figures.extend([svg, csv]);
     }
     let trials = folder.join("trials.csv");
     let mut table = Vec::new();

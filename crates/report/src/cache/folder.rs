@@ -8,7 +8,7 @@
 //!   trials.csv         the same as a flat table
 //!   histograms/ID.hist response and service histograms of a trial ([`TrialHistograms`] as JSON)
 //!   logs/ID.server     output of the server
-//!   figures/NAME.svg, NAME.png
+//!   figures/NAME.svg, NAME.csv
 //!   report.html        one self-contained file
 //! ```
 //!

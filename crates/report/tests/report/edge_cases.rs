@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use report::figure::{Figure, FigureKind};
 use report::page_of;
 use report::record::{Narrow, Outcome, Value};
-use resvg::usvg::roxmltree::{Document, Node};
+use roxmltree::{Document, Node};
 
 use crate::general_run::{General, REPEATS};
 use crate::illustrated::{drawn, run};

@@ -3,7 +3,7 @@
 use report::figure::{Figure, FigureKind, Scale};
 use report::page_of;
 use report::record::{Flag, Outcome, Value};
-use resvg::usvg::roxmltree::{Document, Node};
+use roxmltree::{Document, Node};
 
 use crate::general_run::{General, REPEATS, invalid};
 use crate::illustrated::{SECONDS, drawn, figures, run, sizes};

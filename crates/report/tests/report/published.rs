@@ -6,7 +6,7 @@ use report::figure::{Figure, FigureKind};
 use report::published::{self, Published};
 use report::record::{Unit, Value};
 use report::{page_of, text_summary};
-use resvg::usvg::roxmltree::Document;
+use roxmltree::Document;
 
 use crate::general_run::General;
 use crate::illustrated::drawn;

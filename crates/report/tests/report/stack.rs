@@ -3,7 +3,7 @@
 use report::figure::{self, Figure, FigureKind};
 use report::page_of;
 use report::record::{Better, Outcome};
-use resvg::usvg::roxmltree::{Document, Node};
+use roxmltree::{Document, Node};
 
 use crate::general_run::{General, invalid, metric};
 use crate::illustrated::{PARTS, drawn, figures, run};
