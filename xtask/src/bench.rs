@@ -3,11 +3,14 @@
 use anyhow::{Result, bail};
 
 use crate::cargo::{self, Package};
+use crate::peers;
 
-/// Runs the benchmark called `name`, or all of the crate or family (`store` of `store-speed`)
-/// called so; lists them without one.
+/// Runs the benchmark called `name`, or all of the crate or family (`store` of
+/// `benches/store/speed/main.rs`) called so; lists them without one.
 pub(crate) fn run(name: Option<&str>, arguments: &[String]) -> Result<()> {
-    let benches = find(&cargo::metadata()?.packages);
+    let mut benches = find(&cargo::metadata()?.packages, None);
+    let packages = cargo::metadata_of(peers::MANIFEST)?.packages;
+    benches.extend(find(&packages, Some(peers::MANIFEST)));
     let Some(name) = name else {
         println!("{}", listed(&benches));
         return Ok(());
@@ -23,14 +26,11 @@ pub(crate) fn run(name: Option<&str>, arguments: &[String]) -> Result<()> {
         );
     }
     for bench in chosen {
-        let mut line = vec![
-            "bench",
-            "--package",
-            &bench.package,
-            "--bench",
-            &bench.name,
-            "--",
-        ];
+        let mut line = vec!["bench"];
+        if let Some(manifest) = bench.manifest {
+            line.extend(["--manifest-path", manifest]);
+        }
+        line.extend(["--package", &bench.package, "--bench", &bench.name, "--"]);
         line.extend(arguments.iter().map(String::as_str));
         cargo::run(&line)?;
     }
@@ -42,25 +42,30 @@ pub(crate) fn run(name: Option<&str>, arguments: &[String]) -> Result<()> {
 struct Bench {
     package: String,
     name: String,
+    /// The folder below `benches` that it stands in.
+    family: Option<String>,
+    /// Of a workspace of its own.
+    manifest: Option<&'static str>,
 }
 
 impl Bench {
     fn is_meant_by(&self, name: &str) -> bool {
-        let of_family = |rest: &str| rest.starts_with('-');
-        self.name == name
-            || self.package == name
-            || self.name.strip_prefix(name).is_some_and(of_family)
+        self.name == name || self.package == name || self.family.as_deref() == Some(name)
     }
 }
 
-fn find(packages: &[Package]) -> Vec<Bench> {
+fn find(packages: &[Package], manifest: Option<&'static str>) -> Vec<Bench> {
     let mut benches = Vec::new();
     for package in packages {
         for target in &package.targets {
             if target.kind.iter().any(|kind| kind == "bench") {
+                let below = target.src_path.rsplit_once("/benches/");
+                let family = below.and_then(|(_, path)| path.split_once('/'));
                 benches.push(Bench {
                     package: package.name.clone(),
                     name: target.name.clone(),
+                    family: family.map(|(folder, _)| folder.to_owned()),
+                    manifest,
                 });
             }
         }
@@ -87,27 +92,25 @@ mod tests {
     fn only_benchmarks_are_found_and_the_list_names_their_crates() {
         let packages: Vec<Package> = serde_json::from_str(
             r#"[{"name": "store", "targets": [
-                  {"name": "store", "kind": ["lib"]},
-                  {"name": "reads", "kind": ["bench"]}]},
-                {"name": "sys", "targets": [{"name": "sys", "kind": ["lib"]}]}]"#,
+                  {"name": "store", "kind": ["lib"], "src_path": "/store/src/lib.rs"},
+                  {"name": "reads", "kind": ["bench"], "src_path": "/store/benches/far/a.rs"}]},
+                {"name": "sys", "targets": [
+                  {"name": "sys", "kind": ["lib"], "src_path": "/sys/src/lib.rs"}]}]"#,
         )
         .unwrap();
-        let benches = find(&packages);
+        let benches = find(&packages, None);
         assert_eq!(
             benches,
             [Bench {
                 package: "store".into(),
-                name: "reads".into()
+                name: "reads".into(),
+                family: Some("far".into()),
+                manifest: None,
             }]
         );
         let is_meant = |name: &str| benches[0].is_meant_by(name);
-        assert!(is_meant("reads") && is_meant("store"));
+        assert!(is_meant("reads") && is_meant("store") && is_meant("far"));
         assert!(!is_meant("read") && !is_meant("sys"));
-        let family = Bench {
-            package: "rivals".into(),
-            name: "store-speed".into(),
-        };
-        assert!(family.is_meant_by("store"));
         assert!(listed(&benches).contains("reads (of store)"));
         assert!(listed(&[]).contains("no benchmarks"));
     }

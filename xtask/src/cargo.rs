@@ -97,11 +97,19 @@ pub(crate) struct Target {
     pub(crate) name: String,
     /// `lib`, `bin`, `bench`, ….
     pub(crate) kind: Vec<String>,
+    /// Its first file.
+    pub(crate) src_path: String,
 }
 
 /// Asks cargo about the workspace.
 pub(crate) fn metadata() -> Result<Metadata> {
-    let text = output(&["metadata", "--no-deps", "--format-version", "1"])?;
+    metadata_of("Cargo.toml")
+}
+
+/// Asks cargo about the workspace of this manifest.
+pub(crate) fn metadata_of(manifest: &str) -> Result<Metadata> {
+    let question = ["metadata", "--no-deps", "--format-version", "1"];
+    let text = output(&[&question[..], &["--manifest-path", manifest]].concat())?;
     serde_json::from_str(&text).context("failed to read `cargo metadata`")
 }
 

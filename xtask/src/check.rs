@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::cargo;
+use crate::{cargo, peers};
 
 /// Formatting, then lints.
 pub(crate) fn all() -> Result<()> {
@@ -10,11 +10,11 @@ pub(crate) fn all() -> Result<()> {
     lint()
 }
 
-/// Formatting, of the fuzz targets too, which are a workspace of their own.
+/// Formatting, also of the fuzz targets and of `studies/peers`, which are workspaces of their own.
 pub(crate) fn format() -> Result<()> {
     cargo::run(&["fmt", "--all", "--check"])?;
-    if cargo::root().join("fuzz/Cargo.toml").exists() {
-        cargo::run(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
+    for manifest in ["fuzz/Cargo.toml", peers::MANIFEST] {
+        cargo::run(&["fmt", "--manifest-path", manifest, "--check"])?;
     }
     Ok(())
 }

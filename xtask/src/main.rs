@@ -20,6 +20,7 @@ mod clients;
 mod fuzz;
 mod limits;
 mod models;
+mod peers;
 mod sanitize;
 mod sim;
 mod smoke;

@@ -10,7 +10,7 @@
 //! This file only computes these decisions. It accesses neither the memory of the store nor
 //! atomics. The store (`operations/placement.rs`, `log/victims.rs`, `evacuation.rs`,
 //! `evacuation/evict.rs`), the miniature caches (`miniature/queues.rs`) and the simulated segments
-//! of the crate `rivals` carry out the decisions.
+//! of `studies/peers` carry out the decisions.
 //!
 //! There are four policies ([`POLICIES`]). They differ in four parameters:
 //!

@@ -1,13 +1,14 @@
 //! The manifests of the workspace's crates.
 //!
 //! The workspace is flat: a crate lies in `crates/NAME`, in `tests` or in `xtask`. The fuzz
-//! targets are a workspace of their own, because only a nightly compiler builds them; what they
-//! depend on concerns nobody else and is not read here.
+//! targets and `studies/peers` are workspaces of their own: only a nightly compiler builds the
+//! former, and no program or test needs the latter. What they depend on is not read here.
 
 use toml::{Table, Value};
 
 use super::Violation;
 use super::tree::Tree;
+use crate::peers;
 
 const FUZZ: &str = "fuzz/Cargo.toml";
 
@@ -86,7 +87,8 @@ pub(crate) fn read(tree: &Tree) -> (Manifests, Vec<Violation>) {
 }
 
 fn is_manifest(path: &str) -> bool {
-    (path == "Cargo.toml" || path.ends_with("/Cargo.toml")) && path != FUZZ
+    let is_apart = path == FUZZ || path == peers::MANIFEST;
+    (path == "Cargo.toml" || path.ends_with("/Cargo.toml")) && !is_apart
 }
 
 fn misplaced(manifest: &Manifest) -> Option<Violation> {

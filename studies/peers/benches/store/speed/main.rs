@@ -25,8 +25,8 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
+use peers::cases::chosen;
 use rates::{Rates, Target};
-use rivals::cases::chosen;
 use subject::{Asked, Kind, Subject};
 use workload::{Distribution, Popularity, Purpose, RandomStream, RecordSampler, SizeDistribution};
 

@@ -28,10 +28,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use measure::verdict;
-use rivals::cases::chosen;
-use rivals::policy::{Lru, Policy, S3Fifo, Sieve, TinyLfu};
-use rivals::segments::{Segments, Shape};
-use rivals::trace::catalogue::Role;
+use peers::cases::chosen;
+use peers::policy::{Lru, Policy, S3Fifo, Sieve, TinyLfu};
+use peers::segments::{Segments, Shape};
+use peers::trace::catalogue::Role;
 use workloads::{CASES, RECORDS, Workload};
 
 const REQUESTS: u32 = 10_000_000;

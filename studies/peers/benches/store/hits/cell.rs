@@ -1,8 +1,8 @@
 //! One cell of the table of traces: the hit ratios of all designs for one trace in one memory.
 
-use rivals::policy::{Access, Gdsf, Lru, Optimum, Policy, S3Fifo, Sieve, TinyLfu};
-use rivals::replay::{Charge, Outcome, Pace, Simulated, replay};
-use rivals::trace::{Operation, Trace};
+use peers::policy::{Access, Gdsf, Lru, Optimum, Policy, S3Fifo, Sieve, TinyLfu};
+use peers::replay::{Charge, Outcome, Pace, Simulated, replay};
+use peers::trace::{Operation, Trace};
 
 use crate::overhead::{COMMON, GHOST, LINKS, SKETCH};
 use crate::real;

@@ -1,9 +1,9 @@
-//! The simulated segments (`rivals::segments`) beside the store itself: how well a policy
+//! The simulated segments (`peers::segments`) beside the store itself: how well a policy
 //! does on each trace if it is the only one, and how far the simulation is from the store.
 
-use rivals::replay::replay;
-use rivals::segments::{Segments, Shape};
-use rivals::trace::Trace;
+use peers::replay::replay;
+use peers::segments::{Segments, Shape};
+use peers::trace::Trace;
 use store::eviction::{POLICIES, POLICY_COUNT};
 
 use crate::cell::{PACE, POINTS, ours};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rivals::ours;
+use peers::ours;
 use store::{Config, Expiry, KeyHash, Read, Store, Worker};
 
 /// A cache as one thread has it.

@@ -12,9 +12,9 @@
 use std::path::Path;
 
 use measure::verdict;
-use rivals::replay::{set_bytes, set_seconds};
-use rivals::trace::Trace;
-use rivals::trace::catalogue::{CATALOGUE, Entry, Role};
+use peers::replay::{set_bytes, set_seconds};
+use peers::trace::Trace;
+use peers::trace::catalogue::{CATALOGUE, Entry, Role};
 
 use crate::FOOTPRINTS;
 use crate::cell::{Cell, POINTS, SIMPLE};

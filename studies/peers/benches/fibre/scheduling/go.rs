@@ -1,11 +1,11 @@
-//! Builds the Go program in `benches/go`, which contains the same benchmarks for goroutines.
+//! Builds the Go program in `benches/fibre/go`, which contains the same benchmarks for goroutines.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folder that contains the source of the Go program.
-const SOURCE_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/go");
+const SOURCE_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/fibre/go");
 
 /// Builds the Go program. Writes the executable file to `directory`, and returns the path of this
 /// file.

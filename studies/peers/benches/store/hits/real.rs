@@ -3,11 +3,11 @@
 use std::io::{self, BufRead, BufReader, Write as _};
 use std::net::TcpStream;
 
-use rivals::memcached;
-use rivals::ours;
-use rivals::policy::Policy;
-use rivals::replay::{Cache, Pace, replay};
-use rivals::trace::{Operation, Request};
+use peers::memcached;
+use peers::ours;
+use peers::policy::Policy;
+use peers::replay::{Cache, Pace, replay};
+use peers::trace::{Operation, Request};
 use store::{Config, ConfigError, Expiry, Read, Store, Worker};
 
 use crate::workloads::Workload;

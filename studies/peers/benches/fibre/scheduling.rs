@@ -1,6 +1,6 @@
 //! The scheduler benchmarks of T. Delisle's thesis (*The Cforall Scheduler*, University of Waterloo
 //! 2022, chapter 6), and variants of them. All run on fibres and on tokio tasks. The benchmarks of
-//! the thesis also run on goroutines, in the program in `benches/go`.
+//! the thesis also run on goroutines, in the program in `benches/fibre/go`.
 //!
 //! In these benchmarks, a *thread* is a user-level thread: a fibre, a task or a goroutine. A
 //! *processor* is a kernel thread that runs user-level threads.

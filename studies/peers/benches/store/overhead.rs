@@ -15,8 +15,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use measure::verdict;
-use rivals::memcached::Memcached;
-use rivals::ours::set;
+use peers::memcached::Memcached;
+use peers::ours::set;
 use store::{Config, Expiry, Store};
 use workload::{Distribution, SizeDistribution};
 

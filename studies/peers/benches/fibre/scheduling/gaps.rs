@@ -26,10 +26,11 @@
 //! if another kernel thread could have run the fibre.
 
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use sys::cost::thread_sleeps;
 
 /// The minimum length of a gap, in nanoseconds.
 const GAP_NS: u64 = 2_000;
@@ -62,9 +63,9 @@ struct LastStep {
     kernel_thread: usize,
     /// The time of the step.
     at_ns: u64,
-    /// The result of [`sleep_count`] when it was last called on this kernel thread. It is called at
-    /// the first step, and at each step that is [`GAP_NS`] or more after the step before.
-    sleep_count: i64,
+    /// The result of [`thread_sleeps`] when it was last called on this kernel thread. It is called
+    /// at the first step, and at each step that is [`GAP_NS`] or more after the step before.
+    sleep_count: u64,
 }
 
 thread_local! {
@@ -105,14 +106,14 @@ impl GapDetector {
         let last = LAST_STEP.get().unwrap_or_else(|| LastStep {
             kernel_thread: self.next_kernel_thread.fetch_add(1, Ordering::Relaxed),
             at_ns: now_ns,
-            sleep_count: sleep_count(),
+            sleep_count: thread_sleeps(),
         });
         let mut step = LastStep {
             at_ns: now_ns,
             ..last
         };
         if now_ns.saturating_sub(last.at_ns) >= GAP_NS {
-            step.sleep_count = sleep_count();
+            step.sleep_count = thread_sleeps();
             let has_slept = step.sleep_count != last.sleep_count;
             // Kernel threads beyond the number given to `new` are ignored.
             let own_gaps = self.kernel_threads.get(last.kernel_thread);
@@ -206,14 +207,4 @@ impl KernelThreadGaps {
         let gaps = self.kept[..count].iter().filter(move |_| is_same_round);
         gaps.map(|gap| gap.each_ref().map(|ns| ns.load(Ordering::Relaxed)))
     }
-}
-
-/// Returns how often the calling kernel thread has gone to sleep since it started. This is the
-/// number of its voluntary context switches.
-fn sleep_count() -> i64 {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to a local variable, which nothing else uses during the call.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
-    // SAFETY: the structure is zeroed, and every bit pattern is valid.
-    unsafe { usage.assume_init() }.ru_nvcsw
 }

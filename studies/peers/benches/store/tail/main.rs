@@ -20,7 +20,7 @@ mod times;
 
 use std::process::ExitCode;
 
-use rivals::cases::chosen;
+use peers::cases::chosen;
 use store::Config;
 
 const MEMORY: u64 = 256 << 20;
