@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::tally::Tally;
-use crate::{census, check, models, sanitize, sim, smoke, suite, tidy};
+use crate::{census, check, models, peers, sanitize, sim, smoke, suite, tidy};
 
 /// One thing to decide.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
     run: fn(&mut Option<Tally>) -> Result<()>,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step {
         name: "tidy",
         alone: "cargo xtask tidy",
@@ -50,6 +50,11 @@ const STEPS: [Step; 10] = [
         alone: "cargo xtask smoke",
         // Directly after the tests: `serve-only` builds another program in the same place.
         run: |_| smoke::run_with(&suite::built("curtail")?),
+    },
+    Step {
+        name: "peers",
+        alone: "cargo xtask peers",
+        run: |_| peers::run_if_changed(),
     },
     Step {
         name: "models",

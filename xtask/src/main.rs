@@ -74,6 +74,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Lint and test the benchmarks next to other caches and schedulers (`studies/peers`)
+    Peers,
     /// Hold the instrument against servers of known latency and print the table
     Calibrate {
         /// Arguments of the calibration
@@ -125,6 +127,7 @@ fn main() -> ExitCode {
         Verb::Modules { name } => tidy::modules(&name),
         Verb::Fuzz { name, seconds } => fuzz::run(name.as_deref(), seconds),
         Verb::Bench { name, arguments } => bench::run(name.as_deref(), &arguments),
+        Verb::Peers => peers::run(),
         Verb::Calibrate { arguments } => calibrate::run(&arguments),
         Verb::Models => models::run(),
         Verb::Sanitize { seconds } => sanitize::run(seconds),
