@@ -30,7 +30,7 @@ use anyhow::{Context, Result, bail};
 use curtail_tests::agents::{Run, add_words};
 use curtail_tests::host_server::{HostServer, add_flags};
 use curtail_tests::process::{curtail_path, memcached, memcached_command};
-use lab::hosts::{Hosts, Layout};
+use hosts::{Hosts, Layout};
 use sys::child::{Bounds, bind};
 
 const GENERATOR_CPU: usize = 0;

@@ -30,7 +30,7 @@ use curtail_tests::agents::{Run, add_words};
 use curtail_tests::callgrind::{self, memcached_for_callgrind, under_callgrind};
 use curtail_tests::host_server::{HostServer, add_flags};
 use curtail_tests::process::{curtail_path, installed, memcached};
-use lab::hosts::{Hosts, Layout};
+use hosts::{Hosts, Layout};
 use tempfile::TempDir;
 
 /// A server starts slowly under valgrind.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use lab::hosts::Hosts;
+use hosts::Hosts;
 
 use crate::process::wait;
 

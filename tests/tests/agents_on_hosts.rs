@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use curtail_tests::agents::{Agent, Run, add_words, summary_path};
 use curtail_tests::process::curtail_path;
-use lab::hosts::{Error, Host, Hosts, Layout};
+use hosts::{Error, Host, Hosts, Layout};
 use sys::child::{Bounds, bind};
 
 /// How long the server may take to listen.

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use curtail_tests::process::curtail_path;
-use lab::hosts::{Error, Hosts, Layout};
+use hosts::{Error, Hosts, Layout};
 
 /// A tiny experiment, without its hosts and factors.
 const CACHE: &str = r#"

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use curtail_tests::agents::{Run, add_words};
 use curtail_tests::process::curtail_path;
-use lab::hosts::{Error, Hosts, Layout, Link};
+use hosts::{Error, Hosts, Layout, Link};
 use sys::child::{Bounds, bind};
 
 const TIMEOUT: Duration = Duration::from_secs(30);

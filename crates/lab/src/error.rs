@@ -86,7 +86,7 @@ pub enum Error {
     },
     /// The hosts cannot be created or used.
     #[error(transparent)]
-    Hosts(#[from] crate::hosts::Error),
+    Hosts(#[from] hosts::Error),
     /// Another system call failed.
     #[error("{what}: {source}")]
     System {

@@ -15,7 +15,6 @@ use report::record::{Factor, Factors, Measured, Metric, Record, Repeats, Stage, 
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::hosts;
 use crate::plan::Options;
 use crate::process::StopSignals;
 use crate::run_folder::RunFolder;

@@ -19,7 +19,7 @@ mod design;
 mod error;
 mod experiment;
 pub mod host;
-pub mod hosts;
+mod hosts_table;
 mod interval;
 pub mod kind;
 mod kinds;
@@ -31,6 +31,7 @@ pub mod plan;
 mod port;
 mod process;
 mod progress;
+mod relayed;
 mod run;
 mod run_folder;
 

@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Error;
-use crate::hosts::Hosts;
 use crate::limits;
+use hosts::Hosts;
 
 /// The kernel's port range for outgoing connections.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";

@@ -5,7 +5,7 @@
 //! | `server` | the server: every experiment of this kind has it, from the `[[server]]` tables |
 //! | `rate` | the offered rate, requests per second |
 //! | `level` | the offered rate, as a share of the capacity measured before |
-//! | `host.KEY` | a key of `[hosts]` ([`crate::hosts::table`]) |
+//! | `host.KEY` | a key of `[hosts]` ([`crate::hosts_table`]) |
 //! | a key of `[load]` | that key, such as `connections` |
 //! | another name | `{NAME}` in the arguments of the servers |
 //!
@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use units::{duration_text, show_duration, show_rate};
 
 use crate::error::Error;
-use crate::hosts::relayed;
-use crate::hosts::table::HostsTable;
+use crate::relayed;
+use crate::hosts_table::HostsTable;
 use crate::kind::{
     Context, Entry, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
 };

@@ -40,8 +40,8 @@ use report::record::{
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::hosts::relayed;
-use crate::hosts::table::HostsTable;
+use crate::relayed;
+use crate::hosts_table::HostsTable;
 use crate::kind::{
     Context, Entry, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
 };

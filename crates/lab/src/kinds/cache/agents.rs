@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use super::{Cache, cpu_list};
 use crate::error::Error;
-use crate::hosts::Hosts;
+use hosts::Hosts;
 use crate::kind::{Context, Trial, TrialError};
 use crate::limits;
 use crate::process::{Process, WaitResult, with_last_lines};

@@ -16,7 +16,7 @@ use units::duration_text;
 use super::{Cache, ServerKind, ServerTable};
 use crate::design::check_name;
 use crate::error::{Error, did_you_mean, nearest};
-use crate::hosts::table::HostsTable;
+use crate::hosts_table::HostsTable;
 use crate::kind::Violation;
 use crate::limits;
 use crate::placeholder;

@@ -12,7 +12,7 @@ use units::duration_text;
 
 use super::Cache;
 use crate::error::Error;
-use crate::hosts::Hosts;
+use hosts::Hosts;
 use crate::kind::{Context, TrialError};
 use crate::limits;
 use crate::port::Ports;

@@ -10,7 +10,8 @@ use sys::machine::Ticks;
 
 use super::{Cache, energy, generator, server, summary};
 use crate::error::Error;
-use crate::hosts::{Hosts, relayed};
+use hosts::Hosts;
+use crate::relayed;
 use crate::kind::{Context, Performed, Trial, TrialError};
 use crate::placeholder;
 use crate::process::with_last_lines;

@@ -8,8 +8,8 @@ use report::record::Factors;
 use super::words::CLIENT;
 use super::{BUILD, Beside, OWN, Program, disk, energy, extract, histogram, level};
 use crate::error::Error;
-use crate::hosts::relayed;
-use crate::hosts::table::HostsTable;
+use crate::relayed;
+use crate::hosts_table::HostsTable;
 use crate::kind::Violation;
 use crate::{limits, placeholder};
 

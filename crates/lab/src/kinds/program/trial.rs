@@ -18,7 +18,8 @@ use super::histogram;
 use super::task::{Logs, Task};
 use super::words::Words;
 use crate::error::Error;
-use crate::hosts::{RelayRecord, relayed};
+use hosts::RelayRecord;
+use crate::relayed;
 use crate::kind::{Context, Performed, Trial, TrialError};
 use crate::limits;
 
@@ -232,7 +233,7 @@ mod tests {
     use measure::Histogram;
 
     use super::*;
-    use crate::hosts::DirectionCounts;
+    use hosts::DirectionCounts;
 
     #[test]
     fn what_a_late_relay_lengthened_does_not_count() {

@@ -9,7 +9,7 @@ use report::record::Factors;
 
 use super::{Program, Side};
 use crate::error::Error;
-use crate::hosts::Hosts;
+use hosts::Hosts;
 use crate::kind::{Context, Trial};
 use crate::placeholder;
 use crate::port::Ports;

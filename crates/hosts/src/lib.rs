@@ -13,20 +13,18 @@
 //! The lab itself stays in its own namespace. It holds the namespaces by descriptors and starts no
 //! process to keep them, so they end with the lab and its children, however the lab ends, and their
 //! devices are not visible outside. Namespaces require root, and `ip` (iproute2).
+#![forbid(unsafe_code)]
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::limits;
-
 mod error;
 mod host;
+pub mod limits;
 mod relay;
-pub(crate) mod relayed;
 mod star;
-pub(crate) mod table;
 
 pub use error::Error;
 pub use host::Host;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use report::record::{Better, Measured, Metric, Unit};
 
-use super::{Error, Hosts, RelayRecord};
 use crate::interval::Edge;
 use crate::limits;
+use hosts::{Error, Hosts, RelayRecord};
 
 /// Why a trial is suspect whose relay added to the link's delay.
 pub(crate) const RELAY_LIMITED: &str = "relay-limited";
@@ -49,7 +49,7 @@ pub(crate) fn suspects() -> BTreeMap<String, String> {
 /// Adds the metrics of a relay to a trial's. Returns whether the relay was the limit; the trial is
 /// then suspect, if it was not for another reason.
 pub(crate) fn add(record: &RelayRecord, measured: &mut Measured) -> bool {
-    let both = |of: fn(&super::DirectionCounts) -> u64| {
+    let both = |of: fn(&hosts::DirectionCounts) -> u64| {
         (of(&record.to_server) + of(&record.to_clients)) as f64
     };
     let dropped = both(|it| it.dropped);
@@ -122,8 +122,8 @@ impl<'a> RelayWindow<'a> {
 mod tests {
     use measure::Histogram;
 
-    use super::super::DirectionCounts;
     use super::*;
+    use hosts::DirectionCounts;
 
     fn record(late_ns: u64, dropped: u64) -> RelayRecord {
         let counts = |forwarded, dropped| DirectionCounts {

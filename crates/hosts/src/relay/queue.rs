@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::super::Link;
+use crate::Link;
 
 /// Bytes that a queued frame takes in addition to its own.
 const OVERHEAD: usize = size_of::<Delayed>();

@@ -17,10 +17,10 @@ use std::time::Duration;
 use report::record::{Factor, Factors, Unit, Value};
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Hosts, Layout, Link};
 use crate::error::{did_you_mean, nearest};
 use crate::kind::Violation;
 use crate::location;
+use hosts::{Error, Hosts, Layout, Link};
 
 /// The prefix of the factors that change the hosts.
 const PREFIX: &str = "host.";
