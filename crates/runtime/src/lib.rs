@@ -215,13 +215,12 @@ pub fn start_bypass(
     })
 }
 
-/// Starts the runtime [`Kind::Threads`] for a service, as [`start`] with this kind does. The
-/// runtimes are generic over the service. So a call of [`start`] makes the compiler generate the
-/// code of all runtimes that it can start, for the type of the service. A call of this function
-/// makes it generate only the code of `threads`.
+/// Starts the runtime [`Kind::Threads`] as [`start`] does. Runtimes are generic over the service:
+/// [`start`] brings the code of all of them for the type of the service, this function only that of
+/// `threads`.
 ///
 /// # Errors
-/// The limit of descriptors or threads is reached. After an error, none of the threads runs.
+/// Those of [`start`].
 pub fn start_threads(
     service: &impl Service,
     setup: Setup,
@@ -231,6 +230,22 @@ pub fn start_threads(
     start_or_stop(1, &setup, |running| {
         let tasks = threads::start(running, &setup, service)?;
         accept_for(tasks, running, &setup, listeners)
+    })
+}
+
+/// Starts the runtime [`Kind::Rings`], as [`start_threads`] starts `threads`.
+///
+/// # Errors
+/// Those of [`start`].
+pub fn start_rings(
+    service: &impl Service,
+    setup: Setup,
+    listeners: Vec<Listening>,
+) -> io::Result<Running> {
+    let setup = Shared::new(setup, service);
+    start_or_stop(setup.workers, &setup, |running| {
+        rings::start(running, &setup, service)?;
+        accept_for(RoundRobin::new(&setup, running), running, &setup, listeners)
     })
 }
 

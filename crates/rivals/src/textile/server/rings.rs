@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use runtime::{ConnectionCounts, Kind, Running, Scheduler, Setup, WaitPolicy};
+use runtime::{ConnectionCounts, Running, Scheduler, Setup, WaitPolicy};
 use service::{Next, NoCompletion, NoPin, Output, Progress, Tickets};
 
 use super::control::Control;
@@ -127,7 +127,7 @@ pub(crate) fn start(
         fibre_scheduler: Scheduler::Fair,
         counts: Arc::new(ConnectionCounts::new(CONNECTIONS_MAX, buffered)),
     };
-    runtime::start(Kind::Rings, service, setup, vec![sockets.tcp.into()])
+    runtime::start_rings(service, setup, vec![sockets.tcp.into()])
 }
 
 /// Serves datagrams until the server stops. Several threads do so on one socket, each of which the
