@@ -275,7 +275,7 @@ fn a_host_that_is_cut_off_loses_frames_and_comes_back() {
 #[test]
 fn nothing_outlives_the_process_even_if_it_is_killed() {
     // The process to be killed is this program, which then runs this test only.
-    const NAME: &str = "hosts::tests::nothing_outlives_the_process_even_if_it_is_killed";
+    const NAME: &str = "tests::nothing_outlives_the_process_even_if_it_is_killed";
     const HOLD: &str = "CURTAIL_TEST_HOLD_HOSTS";
     let Some(star) = open(&layout(2, Some(link(1, 0.0)))) else {
         return;
