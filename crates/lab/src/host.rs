@@ -8,6 +8,17 @@ use sys::machine::{self, Shown};
 
 use crate::error::Error;
 
+/// The profile that this program was built with.
+const PROFILE: &str = env!("PROFILE");
+
+/// What to know of figures that are measured with this build. None: they may be quoted.
+pub(crate) fn profile_note() -> Option<String> {
+    let is_optimised = matches!(PROFILE, "dist" | "profiling");
+    (!is_optimised).then(|| {
+        format!("Built for a first look (profile {PROFILE}); figures to quote: `--profile dist`.")
+    })
+}
+
 /// Describes this machine. What it does not report is `unknown`.
 ///
 /// # Errors
@@ -40,12 +51,12 @@ fn hypervisor(shown: &Shown, cpuinfo: &str) -> Option<String> {
     Some(name.unwrap_or_else(|| "a hypervisor without a name".to_owned()))
 }
 
-/// Version and digest of the program. The digest distinguishes builds of one version, so that only
+/// Version, profile and digest of the program. The digest distinguishes builds of one version, so that only
 /// the build that began a run resumes it.
 fn build(curtail: &Path) -> Result<String, Error> {
     let program = fs::read(curtail).map_err(Error::file("read", curtail))?;
     Ok(format!(
-        "{} (build {:016x})",
+        "{} ({PROFILE}, build {:016x})",
         env!("CARGO_PKG_VERSION"),
         fnv1a(&program)
     ))
@@ -76,7 +87,8 @@ mod tests {
         assert!(host.kernel.starts_with("Linux "), "{}", host.kernel);
         assert!(host.processors >= 1);
         assert!(host.memory_bytes > 1 << 20);
-        assert!(host.curtail.contains("(build "));
+        let built = format!("({PROFILE}, build ");
+        assert!(host.curtail.contains(&built), "{}", host.curtail);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::hosts_table::HostsTable;
 use crate::kind::{
     Context, Entry, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
 };
-use crate::location;
+use crate::{host, location};
 use crate::plan::Options;
 
 mod agents;
@@ -255,7 +255,9 @@ impl Kind for Cache {
         self.settings.servers =
             servers::resolve(&self.declared, options, &search_path, &environment)?;
         self.check_capacity_server()?;
-        Ok(self.resolve_for(&allowed))
+        let mut notes = self.resolve_for(&allowed);
+        notes.extend(host::profile_note());
+        Ok(notes)
     }
 
     fn own_factors(&self) -> Vec<Factor> {

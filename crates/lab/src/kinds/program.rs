@@ -46,7 +46,7 @@ use crate::kind::{
     Context, Entry, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
 };
 use crate::plan::Options;
-use crate::{limits, location, placeholder};
+use crate::{host, limits, location, placeholder};
 
 mod beside;
 mod check;
@@ -306,7 +306,8 @@ impl Kind for Program {
         check::check_cpus(self, &allowed)?;
         self.builds.extend(options.servers.iter().cloned());
         let builds = self.builds.iter();
-        Ok(builds.map(|(name, path)| format!("the build {name} is {}.", path.display())).collect())
+        let builds = builds.map(|(name, path)| format!("the build {name} is {}.", path.display()));
+        Ok(builds.chain(host::profile_note()).collect())
     }
 
     /// The longest that one attempt may take: each process beside the program may start and stop
