@@ -73,7 +73,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let machine = gather::machine(&Shown::here());
     let findings = judge::findings(&machine, &wanted);
     let text = if flags.json {
-        show::json(&findings)
+        show::json(&findings).context("write the findings as JSON")?
     } else {
         show::text(&findings)
     };

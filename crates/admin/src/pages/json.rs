@@ -2,16 +2,13 @@
 //!
 //! ```json
 //! {"stats": {"pid": 1, "version": "1.6.45", …}, "settings": {"maxbytes": 67108864, …},
-//!  "latency": {"get": {"count": 1, "sum_seconds": 0.000004, "buckets": [{"le": 1e-06, …}]}, …}}
+//!  "latency": {"get": {"count": 1, "sum_seconds": 4e-6, "buckets": [{"le": 1e-6, …}]}, …}}
 //! ```
-//!
-//! Written by hand: it is one page of a known form, and `serde_json` would bring four packages into
-//! the production server.
 
-use session::{CommandClass, LatencySnapshot};
+use serde::{Serialize, Serializer};
+use session::{CommandClass, LATENCY_BOUNDS_NS, LatencySnapshot};
 
-use super::metrics::{LATENCY_BOUNDS, is_decimal};
-use super::openmetrics::Number;
+use super::metrics::is_decimal;
 use super::rows::is_number;
 use crate::figures::{Figures, Value};
 
@@ -22,67 +19,79 @@ pub(super) fn write(
     latencies: Option<&LatencySnapshot>,
     out: &mut Vec<u8>,
 ) {
-    let stats = members(stats);
-    let settings = members(settings);
-    let latency = latencies.map_or("null".to_owned(), latency);
-    let page =
-        format!("{{\"stats\": {stats},\n \"settings\": {settings},\n \"latency\": {latency}}}\n");
-    out.extend_from_slice(page.as_bytes());
+    let page = Page {
+        stats: Members(stats),
+        settings: Members(settings),
+        latency: latencies.map(Latencies),
+    };
+    // A vector takes everything, and every key is a string.
+    let _ = serde_json::to_writer_pretty(&mut *out, &page);
+    out.push(b'\n');
+}
+
+#[derive(Serialize)]
+struct Page<'a> {
+    stats: Members<'a>,
+    settings: Members<'a>,
+    latency: Option<Latencies<'a>>,
 }
 
 /// An object with a member for each figure.
-fn members(figures: &Figures) -> String {
-    let member = |(name, value): (&str, &Value)| {
-        let value = match value {
-            Value::Number(number) => number.to_string(),
-            Value::Text(text) if is_number(name) && is_decimal(text) => text.clone(),
-            Value::Text(text) => quoted(text),
-        };
-        format!("  {}: {value}", quoted(name))
-    };
-    let members: Vec<String> = figures.iter().map(member).collect();
-    format!("{{\n{}\n }}", members.join(",\n"))
+struct Members<'a>(&'a Figures);
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let figures = self.0.iter();
+        serializer.collect_map(figures.map(|(name, value)| (name, member(name, value))))
+    }
+}
+
+/// The value of a figure: numbers that `stats` has as text are numbers here.
+fn member(name: &str, value: &Value) -> serde_json::Value {
+    match value {
+        Value::Number(number) => (*number).into(),
+        Value::Text(text) if is_number(name) && is_decimal(text) => text
+            .parse::<f64>()
+            .map_or_else(|_| text.as_str().into(), Into::into),
+        Value::Text(text) => text.as_str().into(),
+    }
 }
 
 /// An object with a member for each class of commands.
-fn latency(latencies: &LatencySnapshot) -> String {
-    let classes = CommandClass::ALL.map(|class| {
-        let latency = latencies.of(class);
-        let bucket = |(bound, count): (&&str, &u64)| match *bound {
-            "+Inf" => format!("{{\"le\": null, \"count\": {count}}}"),
-            bound => format!("{{\"le\": {bound}, \"count\": {count}}}"),
-        };
-        let buckets: Vec<String> = LATENCY_BOUNDS
-            .iter()
-            .zip(&latency.buckets())
-            .map(bucket)
-            .collect();
-        let (name, count) = (class.name(), latency.count());
-        let sum = Number::Nanos(latency.sum_ns);
-        let buckets = buckets.join(", ");
-        format!(
-            "  \"{name}\": {{\"count\": {count}, \"sum_seconds\": {sum}, \"buckets\": [{buckets}]}}"
-        )
-    });
-    format!("{{\n{}\n }}", classes.join(",\n"))
+struct Latencies<'a>(&'a LatencySnapshot);
+
+impl Serialize for Latencies<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(CommandClass::ALL.map(|class| {
+            let latency = self.0.of(class);
+            let bounds = LATENCY_BOUNDS_NS.map(|bound_ns| Some(seconds(bound_ns)));
+            let buckets = bounds.into_iter().chain([None]).zip(latency.buckets());
+            let durations = Durations {
+                count: latency.count(),
+                sum_seconds: seconds(latency.sum_ns),
+                buckets: buckets.map(|(le, count)| Bucket { le, count }).collect(),
+            };
+            (class.name(), durations)
+        }))
+    }
 }
 
-/// A string with its quotes (RFC 8259, section 7).
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            control if u32::from(control) < 0x20 => {
-                quoted.push_str(&format!("\\u{:04x}", u32::from(control)));
-            }
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+#[derive(Serialize)]
+struct Durations {
+    count: u64,
+    sum_seconds: f64,
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Serialize)]
+struct Bucket {
+    /// None: no bound.
+    le: Option<f64>,
+    count: u64,
 }
 
 #[cfg(test)]
@@ -124,7 +133,7 @@ mod tests {
         assert_eq!(json["stats"]["version"], "1.6");
         assert_eq!(json["settings"], serde_json::json!({}));
         let buckets = json["latency"]["get"]["buckets"].as_array().unwrap();
-        assert_eq!(buckets.len(), LATENCY_BOUNDS.len());
+        assert_eq!(buckets.len(), LATENCY_BOUNDS_NS.len() + 1);
         assert_eq!(buckets[0], serde_json::json!({"le": 1e-06, "count": 0}));
         assert_eq!(buckets[16]["le"], Json::Null);
     }

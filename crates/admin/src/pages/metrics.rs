@@ -12,7 +12,7 @@ use crate::figures::{Figures, Value};
 const INFO: &str = "curtail";
 
 /// The bounds of [`session::LATENCY_BOUNDS_NS`] in seconds, in the form that OpenMetrics asks for.
-pub(super) const LATENCY_BOUNDS: [&str; LATENCY_BUCKETS] = [
+const LATENCY_BOUNDS: [&str; LATENCY_BUCKETS] = [
     "1e-06", "2e-06", "5e-06", "1e-05", "2e-05", "5e-05", "0.0001", "0.0002", "0.0005", "0.001",
     "0.002", "0.005", "0.01", "0.02", "0.05", "0.1", "+Inf",
 ];

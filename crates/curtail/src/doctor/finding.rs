@@ -1,7 +1,10 @@
 //! What was found: one thing about the machine, how it is, and what to do about it.
 
+use serde::Serialize;
+
 /// What findings are about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Group {
     Runtimes,
     Limits,
@@ -19,19 +22,11 @@ impl Group {
             Self::Measuring => "Measuring",
         }
     }
-
-    /// Its name for programs.
-    pub(super) fn key(self) -> &'static str {
-        match self {
-            Self::Runtimes => "runtimes",
-            Self::Limits => "limits",
-            Self::Measuring => "measuring",
-        }
-    }
 }
 
 /// How it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Mark {
     Fine,
     /// Worth knowing.
@@ -50,16 +45,6 @@ impl Mark {
             Self::Note => "note",
             Self::Wrong => "WRONG",
             Self::NotShown => "-",
-        }
-    }
-
-    /// Its name for programs.
-    pub(super) fn key(self) -> &'static str {
-        match self {
-            Self::Fine => "fine",
-            Self::Note => "note",
-            Self::Wrong => "wrong",
-            Self::NotShown => "not-shown",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Findings as text to read, and as JSON.
 
-use std::fmt::Write;
+use serde::Serialize;
+use serde_json::Number;
 
 use super::finding::{Finding, Group, Mark};
 
@@ -101,59 +102,63 @@ fn count(findings: &[Finding], mark: Mark) -> usize {
     marked.count()
 }
 
-/// The same for programs. By hand, because the production server brings no library for it, and all
-/// there is are texts and numbers.
-pub(super) fn json(findings: &[Finding]) -> String {
-    let mut out = format!(
-        "{{\n  \"schema\": {},\n  \"curtail\": {},\n  \"wrong\": {},\n  \"notes\": {},\n  \
-         \"findings\": [",
-        quoted(SCHEMA),
-        quoted(env!("CARGO_PKG_VERSION")),
-        count(findings, Mark::Wrong),
-        count(findings, Mark::Note),
-    );
-    for (place, finding) in findings.iter().enumerate() {
-        out.push_str(if place == 0 { "\n    " } else { ",\n    " });
-        let optional = |text: Option<&str>| text.map_or_else(|| "null".to_owned(), quoted);
-        // A number that JSON has not (none is expected) is none.
-        let number = finding.number.filter(|(number, _)| number.is_finite());
-        let fields = [
-            ("group", quoted(finding.group.key())),
-            ("name", quoted(finding.name)),
-            ("mark", quoted(finding.mark.key())),
-            ("value", quoted(&finding.value)),
-            (
-                "number",
-                number.map_or_else(|| "null".to_owned(), |(number, _)| number.to_string()),
-            ),
-            ("unit", optional(number.map(|(_, unit)| unit))),
-            ("means", optional(finding.means.as_deref())),
-            ("remedy", optional(finding.remedy.as_deref())),
-        ];
-        let fields = fields.map(|(key, value)| format!("\"{key}\": {value}"));
-        out.push('{');
-        out.push_str(&fields.join(", "));
-        out.push('}');
-    }
-    out.push_str("\n  ]\n}\n");
-    out
+/// The same for programs.
+pub(super) fn json(findings: &[Finding]) -> serde_json::Result<String> {
+    let mut text = serde_json::to_string_pretty(&Report {
+        schema: SCHEMA,
+        curtail: env!("CARGO_PKG_VERSION"),
+        wrong: count(findings, Mark::Wrong),
+        notes: count(findings, Mark::Note),
+        findings: findings.iter().map(Row::of).collect(),
+    })?;
+    text.push('\n');
+    Ok(text)
 }
 
-/// A string of JSON (RFC 8259, section 7).
-fn quoted(text: &str) -> String {
-    let mut out = String::from('"');
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => out.extend(['\\', letter]),
-            letter if letter < ' ' => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(letter));
-            }
-            letter => out.push(letter),
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    curtail: &'static str,
+    wrong: usize,
+    notes: usize,
+    findings: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    group: Group,
+    name: &'static str,
+    mark: Mark,
+    value: &'a str,
+    number: Option<Number>,
+    unit: Option<&'static str>,
+    means: Option<&'a str>,
+    remedy: Option<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        let number = finding.number;
+        let number = number.and_then(|(number, unit)| Some((json_number(number)?, unit)));
+        Self {
+            group: finding.group,
+            name: finding.name,
+            mark: finding.mark,
+            value: &finding.value,
+            unit: number.as_ref().map(|(_, unit)| *unit),
+            number: number.map(|(number, _)| number),
+            means: finding.means.as_deref(),
+            remedy: finding.remedy.as_deref(),
         }
     }
-    out.push('"');
-    out
+}
+
+/// A whole number without a fraction. None: JSON has no such number (none is expected).
+fn json_number(number: f64) -> Option<Number> {
+    match number.fract() == 0.0 && number.abs() < 1e15 {
+        true => Some((number as i64).into()),
+        false => Number::from_f64(number),
+    }
 }
 
 #[cfg(test)]
@@ -161,29 +166,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_of_json_are_read_back_as_they_were() {
-        for text in [
-            "",
-            "plain",
-            "\"\\",
-            "a\nb\t\u{1}",
-            "µs — ½",
-            "\u{7f}\u{10ffff}",
-        ] {
-            let back: String = serde_json::from_str(&quoted(text)).unwrap();
-            assert_eq!(back, text);
-        }
-    }
-
-    #[test]
     fn json_has_every_finding_with_every_key() {
         let findings = [
             Finding::fine(Group::Limits, "open files", "20000").number(20_000.0, "files"),
-            Finding::fine(Group::Measuring, "clock", "hpet").wrong("slow", "say \"tsc\""),
+            Finding::fine(Group::Measuring, "clock", "hpet").wrong("slow", "say \"tsc\"\n½\u{1}"),
             Finding::fine(Group::Measuring, "odd", "nan").number(f64::NAN, "ns"),
             Finding::not_shown(Group::Measuring, "governor"),
         ];
-        let value: serde_json::Value = serde_json::from_str(&json(&findings)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&json(&findings).unwrap()).unwrap();
         assert_eq!(value["schema"], SCHEMA);
         assert_eq!((&value["wrong"], &value["notes"]), (&1.into(), &0.into()));
         let all = value["findings"].as_array().unwrap();
@@ -192,10 +182,10 @@ mod tests {
         assert_eq!(all[0]["unit"], "files");
         assert!(all[0]["means"].is_null());
         assert_eq!(all[1]["mark"], "wrong");
-        assert_eq!(all[1]["remedy"], "say \"tsc\"");
+        assert_eq!(all[1]["remedy"], "say \"tsc\"\n½\u{1}");
         assert!(all[2]["number"].is_null() && all[2]["unit"].is_null());
         assert_eq!(all[3]["mark"], "not-shown");
-        let empty: serde_json::Value = serde_json::from_str(&json(&[])).unwrap();
+        let empty: serde_json::Value = serde_json::from_str(&json(&[]).unwrap()).unwrap();
         assert_eq!(empty["findings"], serde_json::json!([]));
     }
 

@@ -218,7 +218,7 @@ fn an_ailing_machine_as_text() {
 
 #[test]
 fn an_ailing_machine_as_json() {
-    insta::assert_snapshot!(show::json(&judge::findings(&ailing(), &WANTED)));
+    insta::assert_snapshot!(show::json(&judge::findings(&ailing(), &WANTED)).unwrap());
 }
 
 #[test]
