@@ -60,10 +60,10 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     };
     make(&flags.folder, &files)?;
     println!(
-        "{}: {} files, {:.1} MB, in {} directories; request them with --files {files}",
+        "{}: {} files, {}, in {} directories; request them with --files {files}",
         flags.folder.display(),
         files.files(),
-        files.bytes() as f64 / 1e6,
+        units::show_size(files.bytes()),
         files.directories()
     );
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ mod files;
 use std::fmt::Write as _;
 
 use measure::Bounded;
-use units::{show_duration, show_rate};
+use units::{show_duration, show_rate, show_share, show_size};
 
 use crate::agents;
 use crate::measuring::MeasuringReport;
@@ -68,9 +68,9 @@ pub fn second_line(second: &Second) -> String {
 #[must_use]
 pub fn prefill_line(prefill: &Prefill) -> String {
     let mut line = format!(
-        "prefill: {} records, {:.1} MB in {}; {} resident ({} read back)",
+        "prefill: {} records, {} in {}; {} resident ({} read back)",
         prefill.records,
-        prefill.bytes as f64 / 1e6,
+        show_size(prefill.bytes),
         show_duration(prefill.elapsed_ns),
         show_share(prefill.resident),
         prefill.sampled,
@@ -177,6 +177,7 @@ pub(crate) fn show_bounded(latency: Bounded) -> String {
 /// Returns the lines with rates, counts and checks.
 fn count_lines(summary: &Summary) -> Vec<String> {
     let seconds = summary.duration_ns as f64 / 1e9;
+    let per_second = |bytes: u64| show_size((bytes as f64 / seconds).round() as u64);
     let offered = match (summary.demand, summary.offered_rps) {
         (Loop::Open, Some(rate_rps)) => format!("offered {}/s", show_rate(rate_rps)),
         _ => "closed loop: latency hides the cost of a stall".to_owned(),
@@ -213,10 +214,10 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     ));
     lines.extend([
         format!(
-            "{:<10} {:.1} MB/s out, {:.1} MB/s in",
+            "{:<10} {}/s out, {}/s in",
             "bytes",
-            summary.bytes_sent as f64 / 1e6 / seconds,
-            summary.bytes_received as f64 / 1e6 / seconds
+            per_second(summary.bytes_sent),
+            per_second(summary.bytes_received)
         ),
         format!(
             "{:<10} {:.2} outstanding by count, of which at most {:.2} answers not yet read; by time \
@@ -405,11 +406,11 @@ fn watched_line(summary: &Summary) -> Option<String> {
         format!("; {voluntary} voluntary, {involuntary} involuntary switches")
     });
     Some(format!(
-        "{:<10} {} user, {} system per request; {:.1} MB{}",
+        "{:<10} {} user, {} system per request; {}{}",
         "watched",
         per_request(watched.user_ns),
         per_request(watched.system_ns),
-        watched.resident_bytes as f64 / 1e6,
+        show_size(watched.resident_bytes),
         switches.unwrap_or_default(),
     ))
 }
@@ -440,9 +441,4 @@ fn stalls_line(summary: &Summary) -> Option<String> {
         "{:<10} {shown}{max} at most: wake-up latency on the processor watched",
         "stalls"
     ))
-}
-
-/// Returns a share from 0 to 1 as a percentage.
-fn show_share(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
 }

@@ -124,13 +124,13 @@ service       1.50 µs   1.00 µs   2.00 µs   2.00 µs
 
 achieved   2.00/s of offered 3.00/s
 requests   3 intended, 2 sent, 2 answered, 1 censored, 0 errors
-answers    1 gets (100.0% hits), 1 sets
-bytes      0.0 MB/s out, 4.0 MB/s in
+answers    1 gets (100% hits), 1 sets
+bytes      60 bytes/s out, 3.8 MiB/s in
 check      1.50 outstanding by count, of which at most 0.25 answers not yet read; by time stamps 1.25
-generator  50.0% processor, 25.0% busy
+generator  50% processor, 25% busy
 saturating 2.50/s answered on the saturating connections, not counted above
-watched    889 ns user, 1.33 µs system per request; 1.0 MB; 3 voluntary, 4 involuntary switches
-bursts     1.50 ready connections per wake-up of the server, 75.0% of 4 with a single one
+watched    889 ns user, 1.33 µs system per request; 976.6 KiB; 3 voluntary, 4 involuntary switches
+bursts     1.50 ready connections per wake-up of the server, 75% of 4 with a single one
 stalls     1.00 µs at p50, 2.00 µs at p99.9, 2.00 µs at most: wake-up latency on the processor watched
 ≥          a lower bound: includes requests never answered, each at the lowest latency it can have had
 GENERATOR-LIMITED: these figures measure the generator rather than the server
@@ -329,9 +329,9 @@ fn table_shows_a_missing_agent_and_a_measuring_client() {
         // The processor times of the server, 4000 ns and 6000 ns, divided by the 6.5 requests that
         // it answered: 2 of the load, 2.5 of the saturating connections and 2 of the measuring
         // client.
-        "watched    615 ns user, 923 ns system per request; 1.0 MB; 3 voluntary, 4 involuntary \
+        "watched    615 ns user, 923 ns system per request; 976.6 KiB; 3 voluntary, 4 involuntary \
          switches\n",
-        "agent      192.0.2.10:7700, connections 0 to 7: 2.00/s, lateness 700 ns at p99, 25.0% busy, \
+        "agent      192.0.2.10:7700, connections 0 to 7: 2.00/s, lateness 700 ns at p99, 25% busy, \
          GENERATOR-LIMITED; clock −1.50 µs ± 200 ns\n",
         "agent      192.0.2.11:7700 MISSING, connections 8 to 15: it closed the connection\n",
         "MISSING: 8 of 16 connections; every figure above is of the others\n",

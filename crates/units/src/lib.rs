@@ -21,4 +21,4 @@ mod parse;
 mod show;
 
 pub use parse::{UnitError, count, duration_ns, rate_rps, share, size_bytes};
-pub use show::{duration_argument, duration_text, show_duration, show_rate, show_size};
+pub use show::{duration_argument, duration_text, show_duration, show_rate, show_share, show_size};

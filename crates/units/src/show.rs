@@ -1,4 +1,4 @@
-//! Shows durations, rates and sizes as text.
+//! Shows durations, rates, sizes and shares as text.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -66,6 +66,12 @@ pub fn show_size(bytes: u64) -> String {
     }
 }
 
+/// Returns a share from 0 to 1 as a percentage with at most two decimals: `95%`, `0.1%`, `97.53%`.
+#[must_use]
+pub fn show_share(share: f64) -> String {
+    format!("{}%", (share * 1e4).round() / 100.0)
+}
+
 fn three_digits(number: f64, unit: &str) -> String {
     let decimals = match number {
         n if n < 9.995 => 2,
@@ -125,6 +131,19 @@ mod tests {
             ((1 << 30) + (1 << 29), "1.5 GiB"),
         ] {
             assert_eq!(show_size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn shares_are_shown_with_at_most_two_decimals() {
+        for (share, text) in [
+            (0.0, "0%"),
+            (0.001, "0.1%"),
+            (0.029, "2.9%"),
+            (0.975_26, "97.53%"),
+            (1.0, "100%"),
+        ] {
+            assert_eq!(show_share(share), text);
         }
     }
 

@@ -37,8 +37,8 @@ pub(super) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         held.add(path)
             .with_context(|| format!("hold {} in memory", path.display()))?;
     }
-    let (count, megabytes) = (held.mappings.len(), held.bytes as f64 / 1e6);
-    println!("holds {count} files, {megabytes:.1} MB, in memory");
+    let (count, size) = (held.mappings.len(), units::show_size(held.bytes));
+    println!("holds {count} files, {size}, in memory");
     io::stdout().flush().context("print")?;
     stop::wait(&signals, None).context("wait for a signal")?;
     Ok(ExitCode::SUCCESS)

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ::load::limits::SEARCH_TRIALS_MAX;
 use ::load::search::{self, SearchConfig, SearchEvent};
@@ -58,8 +59,8 @@ impl SearchFlags {
         let resolution = self.search_resolution;
         if resolution < 0.005 {
             bail!(
-                "--search-resolution {}%: give 0.5% to 100%",
-                resolution * 100.0
+                "--search-resolution {}: give 0.5% to 100%",
+                units::show_share(resolution)
             );
         }
         let mut search = SearchConfig::new(self.slo.clone());
@@ -90,10 +91,10 @@ impl SearchFlags {
                 trial = format!("trial {number} at {}/s", units::show_rate(rate_rps));
             }
             SearchEvent::Second(second) if is_on_terminal => {
-                let seconds = second.at_ns as f64 / 1e9;
+                let at = units::duration_text(Duration::from_nanos(second.at_ns));
                 let p99 = second.p99.map(|p99| units::show_duration(p99.value_ns));
                 let p99 = p99.unwrap_or_else(|| "-".to_owned());
-                eprint!("\r\x1b[K{trial}: {seconds:.0} s, p99 {p99}");
+                eprint!("\r\x1b[K{trial}: {at}, p99 {p99}");
             }
             SearchEvent::Second(_) => {}
             SearchEvent::Trial(trial, left_ns) => {

@@ -476,8 +476,9 @@ fn report(
         flags.workload, flags.threads, flags.depth
     );
     println!(
-        "throughput   {:.0}/s as the sum of the threads' averages, {:.0}/s in all",
-        it.averages_rps, it.total_rps
+        "throughput   {}/s as the sum of the threads' averages, {}/s in all",
+        units::show_rate(it.averages_rps),
+        units::show_rate(it.total_rps)
     );
     for (name, latencies) in [("reads", &it.all.reads), ("writes", &it.all.writes)] {
         if !latencies.is_empty() {
@@ -491,7 +492,7 @@ fn report(
         }
     }
     let success = it.swap_success();
-    let success = success.map_or("none".to_owned(), |it| format!("{:.1} %", it * 100.0));
+    let success = success.map_or("none".to_owned(), units::show_share);
     println!(
         "swaps        {}, successful {success}",
         it.all.counters.swaps

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sys::clock::{monotonic_ns, unix_less_monotonic_ns, unix_ns};
+use units::duration_text;
 
 use super::agent_states::{AgentStates, CompleteWindow};
 use super::clock::{ClockOffset, Probe};
@@ -418,8 +419,8 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
     fn give_up(&mut self, agent: usize, reason: &str) {
         self.closers[agent].close();
         let since_start_ns = monotonic_ns().saturating_sub(self.timeline.start_ns);
-        let since_start_s = since_start_ns as f64 / 1e9;
-        let reason = format!("{reason}, {since_start_s:.1} s into the run");
+        let since_start = duration_text(Duration::from_nanos(since_start_ns));
+        let reason = format!("{reason}, {since_start} into the run");
         if self.states.set_missing(agent, reason.clone()) {
             let report = &mut self.reports[agent];
             report.missing = Some(reason);

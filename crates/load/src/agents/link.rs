@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use sys::clock::unix_ns;
 use sys::socket::end_with_silent_peer;
+use units::duration_text;
 
 use super::frame::{self, FrameError, Parsed};
 use super::message::{Message, MessageError};
@@ -20,10 +21,10 @@ pub enum LinkError {
     #[error("it closed the connection")]
     Closed,
     /// No complete message came within this time, although a part of one may have come.
-    #[error("it sent nothing for {} s", .0.as_secs_f64())]
+    #[error("it sent nothing for {}", duration_text(*.0))]
     TimedOut(Duration),
     /// A message could not be sent completely, because the other end did not read for this time.
-    #[error("it read nothing for {} s", .0.as_secs_f64())]
+    #[error("it read nothing for {}", duration_text(*.0))]
     SendTimedOut(Duration),
     /// An operation on the socket failed in another way.
     #[error("the connection failed: {0}")]

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use units::{show_duration, show_rate};
+use units::{show_duration, show_rate, show_share};
 
 use super::clock::ClockOffset;
 use crate::part::Part;
@@ -113,7 +113,7 @@ fn line(agent: &AgentReport) -> String {
         if let Some(lateness_ns) = limits.lateness_p99_ns {
             let _ = write!(line, ", lateness {} at p99", show_duration(lateness_ns));
         }
-        let _ = write!(line, ", {:.1}% busy", limits.generator_busy * 100.0);
+        let _ = write!(line, ", {} busy", show_share(limits.generator_busy));
         if limits.generator_limited {
             line.push_str(", GENERATOR-LIMITED");
         }

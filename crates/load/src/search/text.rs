@@ -1,9 +1,10 @@
 //! The text output of a search: a line for each trial, and the result at the end.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use measure::{Bounded, SearchEnd, Verdict};
-use units::{show_duration, show_rate};
+use units::{duration_text, show_duration, show_rate, show_share};
 
 use super::{JudgedLatency, Judgement, SearchResult, TrialResult};
 use crate::text::show_bounded;
@@ -25,7 +26,10 @@ pub fn trial_line(trial: &TrialResult, trials_max: usize, left_ns: u64) -> Strin
     };
     let left = match left_ns {
         0 => String::new(),
-        _ => format!("  (≤ {} left)", show_time(left_ns)),
+        _ => {
+            let left = Duration::from_secs(left_ns.div_ceil(1_000_000_000));
+            format!("  (≤ {} left)", duration_text(left))
+        }
     };
     // Writing into a String cannot fail.
     let _ = write!(line, " {reasons}{left}");
@@ -47,11 +51,11 @@ fn reasons_text(judgement: &Judgement) -> String {
     parts.extend(judgement.invalid_reason.clone());
     parts.extend(judgement.latencies.iter().map(latency_text));
     if judgement.achieved_share < judgement.achieved_share_min {
-        let share = show_percent(judgement.achieved_share);
+        let share = show_share(judgement.achieved_share);
         parts.push(format!("achieved {share} of the offered rate"));
     }
     if judgement.failures > judgement.failures_max {
-        parts.push(format!("{} failures", show_percent(judgement.failures)));
+        parts.push(format!("{} failures", show_share(judgement.failures)));
     }
     parts.join(", ")
 }
@@ -96,14 +100,14 @@ pub fn result(searched: &SearchResult) -> String {
                 "{}/s kept, {}/s broken, with {} confidence",
                 show_rate(low),
                 show_rate(high),
-                show_percent(confidence)
+                show_share(confidence)
             ),
         ),
         (Some(_), None) | (None, Some(_)) => {
             // The probability of error is divided equally between the two ends of an interval. If
             // only one end is known, only half of this probability applies.
             let one_sided = f64::midpoint(1.0, confidence);
-            line("confidence", show_percent(one_sided));
+            line("confidence", show_share(one_sided));
         }
         _ => {}
     }
@@ -137,7 +141,7 @@ fn objective_text(searched: &SearchResult) -> String {
     format!(
         "{}, failures ≤ {}, achieved = offered",
         searched.objectives.join(", "),
-        show_percent(searched.failures_max)
+        show_share(searched.failures_max)
     )
 }
 
@@ -226,19 +230,6 @@ fn end_reason(searched: &SearchResult) -> SearchEndText {
     SearchEndText { why, remedy }
 }
 
-/// Returns a share as a percentage with at most two decimals: `95%`, `0.1%`, `97.53%`.
-fn show_percent(share: f64) -> String {
-    format!("{}%", (share * 1e4).round() / 100.0)
-}
-
-/// Returns a duration as text, rounded up: in seconds or, above 90 s, in minutes.
-fn show_time(ns: u64) -> String {
-    match ns.div_ceil(1_000_000_000) {
-        s @ 0..=90 => format!("{s} s"),
-        s => format!("{} min", s.div_ceil(60)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use measure::{Search, SearchOptions};
@@ -321,11 +312,11 @@ mod tests {
         };
         assert_eq!(
             line(10_000.0, false, 198),
-            "  7 of ≤ 40   10.0 k/s  kept      p99 400 µs ≤ 500 µs  (≤ 4 min left)"
+            "  7 of ≤ 40   10.0 k/s  kept      p99 400 µs ≤ 500 µs  (≤ 3 min 18 s left)"
         );
         assert_eq!(
             line(50_000.0, false, 66),
-            "  7 of ≤ 40   50.0 k/s  broken    p99 ≥2.00 ms > 500 µs  (≤ 66 s left)"
+            "  7 of ≤ 40   50.0 k/s  broken    p99 ≥2.00 ms > 500 µs  (≤ 1 min 6 s left)"
         );
         assert_eq!(
             line(10_000.0, true, 0),

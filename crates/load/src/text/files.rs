@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use units::show_share;
+
 use super::{latency_line, or_dash};
 use crate::summary::{FilesSummary, HttpSummary, Loop, Summary};
 
@@ -70,7 +72,8 @@ fn decile_line(files: &FilesSummary) -> Option<String> {
         let _ = write!(text, " {name} tenth");
         for (share, upper_bound_bytes) in shares?.iter().zip(&files.size_series) {
             let upper_bound_kb = *upper_bound_bytes as f64 / 1e3;
-            let _ = write!(text, " {:.0}% to {upper_bound_kb} kB,", share * 100.0);
+            let share = show_share(*share);
+            let _ = write!(text, " {share} to {upper_bound_kb} kB,");
         }
         // Replaces the last comma.
         text.pop();

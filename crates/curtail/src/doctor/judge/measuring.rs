@@ -1,7 +1,7 @@
 //! What a measurement stands on: clocks, processors, whom they are shared with, and with what to
 //! compare.
 
-use units::show_duration;
+use units::{show_duration, show_share};
 
 use super::super::finding::{Finding, Group};
 use super::super::machine::{Clock, Machine, Peer, Processors, Wanted};
@@ -242,8 +242,10 @@ fn stolen(processors: &Processors) -> Finding {
     let Some(share) = processors.stolen else {
         return Finding::not_shown(GROUP, name);
     };
-    let percent = share * 100.0;
-    let value = format!("{percent:.2} % of processor time since the machine began");
+    let value = format!(
+        "{} of processor time since the machine began",
+        show_share(share)
+    );
     let finding = Finding::fine(GROUP, name, value).number(share, "share");
     if share <= STOLEN {
         return finding;
