@@ -3,15 +3,13 @@
 #
 #   tests/clients/aiomcache.sh HOST PORT FOLDER
 #
-# FOLDER keeps the virtual environment for the next time. Exits 77 with a line that says why if
-# this machine cannot run it. The last line of the output counts the checks that passed.
+# The virtual environment is kept beside FOLDER for the next time. Exits 77 with a line that says
+# why if this machine cannot run it. The last line of the output counts the checks that passed.
 set -eu
-
-version=0.8.2
 
 host=$1 port=$2 folder=$3
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/environment.sh"
 
-make_environment "complete-$version" "aiomcache $version" "aiomcache==$version"
+share_environment
 exec "$environment/bin/python" "$here/aiomcache_checks.py" "$host" "$port"

@@ -3,12 +3,10 @@
 #
 #   tests/clients/openmetrics.sh FOLDER OPENMETRICS_PAGE [TEXT_PAGE]
 #
-# FOLDER keeps the virtual environment for the next time. The pages are files, in the format
-# OpenMetrics and in the older text format. `promtool check metrics` reads the second, where it is
-# installed. Exits 77 with a line that says why if this machine has no parser.
+# The virtual environment is kept beside FOLDER for the next time. The pages are files, in the
+# format OpenMetrics and in the older text format. `promtool check metrics` reads the second, where
+# it is installed. Exits 77 with a line that says why if this machine has no parser.
 set -eu
-
-version=0.26.0
 
 folder=$1
 shift
@@ -22,6 +20,6 @@ else
     echo "skipped: promtool is not installed"
 fi
 
-make_environment "complete-$version" "prometheus_client $version" "prometheus_client==$version"
+share_environment
 
 exec "$environment/bin/python" "$here/openmetrics.py" "$@"

@@ -7,8 +7,8 @@
 #
 #   tests/clients/pymemcache.sh HOST PORT FOLDER --program FILE [arguments]
 #
-# FOLDER keeps the download and the virtual environment for the next time. Exits 77 with a line
-# that says why if this machine cannot run them, and as pytest does otherwise.
+# FOLDER keeps the download, and beside it is the virtual environment, for the next time. Exits 77
+# with a line that says why if this machine cannot run them, and as pytest does otherwise.
 set -eu
 
 version=4.0.0
@@ -19,7 +19,7 @@ shift 3
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/environment.sh"
 
-make_environment complete "the test tools" --requirement "$here/requirements.txt"
+share_environment
 unpack_source pymemcache "pymemcache-$version" pymemcache/test/test_integration.py
 
 if [ "${1-}" = --program ]; then

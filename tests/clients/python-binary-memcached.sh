@@ -3,8 +3,8 @@
 #
 #   tests/clients/python-binary-memcached.sh HOST PORT FOLDER [pytest arguments]
 #
-# FOLDER keeps the download and the virtual environment for the next time. Exits 77 with a line
-# that says why if this machine cannot run them, and as pytest does otherwise.
+# FOLDER keeps the download, and beside it is the virtual environment, for the next time. Exits 77
+# with a line that says why if this machine cannot run them, and as pytest does otherwise.
 set -eu
 
 version=0.31.4
@@ -15,10 +15,9 @@ shift 3
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/environment.sh"
 
-make_environment complete "the test tools" \
-    pytest==8.4.2 six==1.17.0 uhashring==2.3 setuptools==80.9.0
+share_environment
 unpack_source python-binary-memcached "python_binary_memcached-$version" \
-    test/test_simple_functions.py --no-build-isolation
+    test/test_simple_functions.py
 
 # The tests know one Unix socket and one port.
 cd "$source"

@@ -3,8 +3,8 @@
 #
 #   tests/clients/python-memcached.sh HOST PORT FOLDER [pytest arguments]
 #
-# FOLDER keeps the download and the virtual environment for the next time. Exits 77 with a line
-# that says why if this machine cannot run them, and as pytest does otherwise.
+# FOLDER keeps the download, and beside it is the virtual environment, for the next time. Exits 77
+# with a line that says why if this machine cannot run them, and as pytest does otherwise.
 set -eu
 
 version=1.62
@@ -15,9 +15,8 @@ shift 3
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/environment.sh"
 
-make_environment complete "the test tools" pytest==8.4.2 setuptools==80.9.0
-unpack_source python-memcached "python-memcached-$version" tests/test_memcache.py \
-    --no-build-isolation
+share_environment
+unpack_source python-memcached "python-memcached-$version" tests/test_memcache.py
 
 cd "$source"
 sed -i "s|127.0.0.1:11211|$host:$port|" tests/*.py

@@ -3,17 +3,15 @@
 #
 #   tests/clients/scapy.sh FOLDER CAPTURE
 #
-# FOLDER keeps the virtual environment for the next time. Exits 77 with a line that says why if this
-# machine has no scapy, and prints how many packets agree otherwise.
+# The virtual environment is kept beside FOLDER for the next time. Exits 77 with a line that says
+# why if this machine has no scapy, and prints how many packets agree otherwise.
 set -eu
-
-version=2.8.0
 
 folder=$1
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/environment.sh"
 
-make_environment "complete-$version" "scapy $version" "scapy==$version"
+share_environment
 
 exec "$environment/bin/python" "$here/scapy_icrc.py" "$@"

@@ -13,7 +13,7 @@ pub(crate) fn assert_agrees(capture: PathBuf, packets: usize) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let output = Command::new(script())
-        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("scapy"))
+        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("clients/scapy"))
         .arg(capture)
         .output()
         .unwrap();
