@@ -14,13 +14,25 @@ pub const KEYS: u64 = 4000;
 pub const BATCH: usize = 32;
 
 /// A request that was sent.
-#[derive(Debug)]
 enum Sent {
     Get(u64),
     Set(u64, Vec<u8>),
     Append(u64),
     Delete(u64),
     Touch(u64),
+}
+
+impl Sent {
+    fn describe(&self) -> String {
+        let (verb, key) = match self {
+            Self::Get(key) => ("get", key),
+            Self::Set(key, _) => ("set", key),
+            Self::Append(key) => ("append", key),
+            Self::Delete(key) => ("delete", key),
+            Self::Touch(key) => ("touch", key),
+        };
+        format!("reply to {verb} {key}")
+    }
 }
 
 /// The latest values, and what was seen of them.
@@ -75,7 +87,7 @@ impl Ledger {
         let sent: Vec<Sent> = (0..BATCH).map(|_| self.request(&mut bytes)).collect();
         client.send(&bytes)?;
         for request in sent.into_iter().take(replies) {
-            self.verify(client, request)?;
+            self.verify(client, &request)?;
         }
         Ok(())
     }
@@ -91,7 +103,7 @@ impl Ledger {
             let lines: String = keys.iter().map(|key| format!("get {key}\r\n")).collect();
             client.send(lines.as_bytes())?;
             for &key in keys {
-                self.verify(client, Sent::Get(key))?;
+                self.verify(client, &Sent::Get(key))?;
             }
         }
         Ok(self.hits - before)
@@ -132,32 +144,37 @@ impl Ledger {
         self.version += 1;
         let len = 20 + self.below(2500) as usize;
         let text = format!("{key}:{}/", self.version);
-        text.bytes().cycle().take(len).collect()
+        let mut value = text.repeat(len.div_ceil(text.len())).into_bytes();
+        value.truncate(len);
+        value
     }
 
-    fn verify(&mut self, client: &mut Client, sent: Sent) -> Result<()> {
-        let describe = format!("reply to {sent:.40?}");
+    fn verify(&mut self, client: &mut Client, sent: &Sent) -> Result<()> {
         match sent {
-            Sent::Get(key) => self.verify_get(client, key).context(describe)?,
+            Sent::Get(key) => {
+                let verified = self.verify_get(client, *key);
+                verified.with_context(|| sent.describe())?;
+            }
             Sent::Set(key, value) => match client.line()?.as_str() {
-                "STORED" => drop(self.latest.insert(key, value)),
-                other => bail!("{describe}: '{other}'"),
+                "STORED" => drop(self.latest.insert(*key, value.clone())),
+                other => bail!("{}: '{other}'", sent.describe()),
             },
             Sent::Append(key) => match client.line()?.as_str() {
-                "NOT_STORED" => drop(self.latest.remove(&key)),
+                "NOT_STORED" => drop(self.latest.remove(key)),
                 "STORED" => {
-                    let value = self.latest.get_mut(&key);
-                    value.context(describe)?.extend_from_slice(b"+more");
+                    let value = self.latest.get_mut(key);
+                    let value = value.with_context(|| sent.describe())?;
+                    value.extend_from_slice(b"+more");
                 }
-                other => bail!("{describe}: '{other}'"),
+                other => bail!("{}: '{other}'", sent.describe()),
             },
-            Sent::Delete(key) => match (client.line()?.as_str(), self.latest.remove(&key)) {
+            Sent::Delete(key) => match (client.line()?.as_str(), self.latest.remove(key)) {
                 ("DELETED", Some(_)) | ("NOT_FOUND", _) => {}
-                (other, _) => bail!("{describe}: '{other}'"),
+                (other, _) => bail!("{}: '{other}'", sent.describe()),
             },
-            Sent::Touch(key) => match (client.line()?.as_str(), self.latest.contains_key(&key)) {
+            Sent::Touch(key) => match (client.line()?.as_str(), self.latest.contains_key(key)) {
                 ("TOUCHED", true) | ("NOT_FOUND", _) => {}
-                (other, _) => bail!("{describe}: '{other}'"),
+                (other, _) => bail!("{}: '{other}'", sent.describe()),
             },
         }
         self.verified += 1;
