@@ -12,6 +12,8 @@ pub use model::ModelPeer;
 pub use session::SessionPeer;
 pub use socket::{Address, Socket, SocketPeer};
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 /// One client of a peer.
@@ -79,6 +81,10 @@ pub trait Peer {
     /// The peer cannot be reached.
     fn receive(&mut self, client: ClientId) -> Result<Received>;
 
+    /// Sets how long clients that connect from now on wait to receive. A peer without a socket does
+    /// not wait.
+    fn set_patience(&mut self, _: Duration) {}
+
     /// Whether [`Peer::tick`] works.
     fn has_clock(&self) -> bool;
 
@@ -105,6 +111,10 @@ impl<P: Peer> Peer for Trickle<P> {
 
     fn evicts_all(&self) -> bool {
         self.0.evicts_all()
+    }
+
+    fn set_patience(&mut self, patience: Duration) {
+        self.0.set_patience(patience);
     }
 
     fn reset(&mut self) -> Result<()> {

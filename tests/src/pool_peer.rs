@@ -218,6 +218,10 @@ impl Peer for PoolPeer {
         self.peer.receive(client)
     }
 
+    fn set_patience(&mut self, patience: Duration) {
+        self.peer.set_patience(patience);
+    }
+
     fn has_clock(&self) -> bool {
         false
     }

@@ -115,6 +115,8 @@ pub struct SocketPeer {
     address: Address,
     version: String,
     clients: Vec<Socket>,
+    /// How long a client waits to receive.
+    patience: Duration,
     /// Whether `tick` sleeps. If false, the peer cannot advance the time.
     sleeps: bool,
 }
@@ -132,6 +134,7 @@ impl SocketPeer {
             address,
             version: version.to_owned(),
             clients: Vec::new(),
+            patience: TIMEOUT,
             sleeps: false,
         })
     }
@@ -169,7 +172,7 @@ impl Peer for SocketPeer {
     }
 
     fn connect(&mut self) -> Result<ClientId> {
-        self.clients.push(self.address.connect(TIMEOUT)?);
+        self.clients.push(self.address.connect(self.patience)?);
         Ok(ClientId(self.clients.len() - 1))
     }
 
@@ -192,6 +195,10 @@ impl Peer for SocketPeer {
             Err(error) if is_timeout(&error) => Ok(Received::Nothing),
             Err(error) => Err(error).context("receive a reply"),
         }
+    }
+
+    fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     fn has_clock(&self) -> bool {
