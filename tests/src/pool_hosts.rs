@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use pool::hosts::{Host, Hosts, device};
 use sys::packet::PacketSocket;
 
-use crate::pool_processes::{Process, pool as command};
+use crate::pool_processes::{Process, next_instance, pool as command};
 
 /// Bytes of frames that the kernel keeps for each capturing socket.
 const BUFFER_LEN: usize = 64 << 20;
@@ -68,9 +68,10 @@ impl PoolHosts {
     /// It does not start.
     pub fn start_middlebox(&self, words: &str) -> Result<Process> {
         let words = format!(
-            "middlebox --client-device {} --memory-device {} {words}",
+            "middlebox --client-device {} --memory-device {} --instance {} {words}",
             device::TO_CLIENTS,
-            device::TO_MEMORY
+            device::TO_MEMORY,
+            next_instance()
         );
         self.start(Host::Middlebox, &words, "steering")
     }

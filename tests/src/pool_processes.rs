@@ -170,16 +170,24 @@ pub fn start_metadata(network: Network, node: Ipv4Addr) -> Result<Process> {
     Process::start(command, "serving")
 }
 
+/// A number that is greater at each start of a middlebox. By default this is the time in seconds,
+/// for whose end a middlebox waits.
+pub(crate) fn next_instance() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Starts a middlebox. Its counters go to a file at the end.
 ///
 /// # Errors
 /// It does not start.
 pub fn start_middlebox(network: Network, step: &str, json: &Path) -> Result<Process> {
     let mut command = pool(&format!(
-        "middlebox --listen {} --node {} --aliases {} --step {step}",
+        "middlebox --listen {} --node {} --aliases {} --step {step} --instance {}",
         network.ip(4),
         network.ip(2),
-        network.ip(100)
+        network.ip(100),
+        next_instance()
     ));
     command.arg("--json").arg(json);
     Process::start(command, "steering")

@@ -172,7 +172,6 @@ impl FromStr for Key {
 }
 
 pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
-    let mut middlebox = Middlebox::new(flags.config()?).context("start the middlebox")?;
     match (
         &flags.listen,
         &flags.node,
@@ -186,7 +185,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             let port = Proxy::new(*listen, *node, flags.aliases);
             let port = port.with_context(|| super::cannot_open(*listen))?;
             let ends = format!("{listen} for clients and the memory node at {node}");
-            flags.serve(&mut middlebox, port, &ends)
+            flags.serve(port, &ends)
         }
         (_, _, Some(clients), Some(memory))
             if clients == memory || is_loopback(clients, memory) =>
@@ -197,7 +196,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             let port = Bridge::new(clients, memory);
             let port = port.context("open the devices (does this process have CAP_NET_RAW?)")?;
             let ends = format!("{clients} for clients and {memory} for the memory node");
-            flags.serve(&mut middlebox, port, &ends)
+            flags.serve(port, &ends)
         }
         _ => bail!("--listen and --node, or --client-device and --memory-device, are needed"),
     }
@@ -235,12 +234,8 @@ impl Flags {
         Ok(config)
     }
 
-    fn serve(
-        &self,
-        middlebox: &mut Middlebox,
-        mut port: impl Port,
-        ends: &str,
-    ) -> anyhow::Result<ExitCode> {
+    fn serve(&self, mut port: impl Port, ends: &str) -> anyhow::Result<ExitCode> {
+        let mut middlebox = Middlebox::new(self.config()?).context("start the middlebox")?;
         println!("steering (step {}) between {ends}", self.step.name());
         let mut print = |middlebox: &Middlebox| println!("{}", line(&middlebox.counters()));
         let outcome = super::until_stopped(|stop: &Waker| {
@@ -248,7 +243,7 @@ impl Flags {
                 every_ns,
                 call: &mut print,
             });
-            run_middlebox(middlebox, &mut port, stop, report)
+            run_middlebox(&mut middlebox, &mut port, stop, report)
         });
         let (counters, losses) = (middlebox.counters(), port.losses()?);
         println!("{}", line(&counters));
