@@ -4,9 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use curtail_tests::agents::{Agent, Run, load, summary_path};
-use load::agents::frame;
+use load::agents::{Token, frame};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{SMALL, TIMEOUT, adds_up, agents, framed, run, server};
@@ -212,15 +213,28 @@ fn server_silent_on_one_connection() -> SocketAddr {
     address
 }
 
+/// An agent of this process that soon gives up a coordinator that is silent, unless it has a reason
+/// to wait. Returns its address.
+fn impatient_agent() -> SocketAddr {
+    let here = SocketAddr::from(([127, 0, 0, 1], 0));
+    let agent = load::agents::Agent::bind(here, Token::default(), Vec::new()).unwrap();
+    let agent = agent.with_idle_timeout(Duration::from_millis(500));
+    let address = agent.address().unwrap();
+    thread::spawn(move || agent.serve(|_, _| {}));
+    address
+}
+
 #[test]
 fn an_agent_that_is_done_early_waits_for_the_others_for_a_long_grace_period() {
     let address = server_silent_on_one_connection();
-    let agents = agents(2);
-    let both: Vec<&Agent> = agents.iter().collect();
     let mut words = SMALL.to_vec();
     words[12] = "0";
-    words.extend(["--grace", "12s"]);
-    let run = run(load(&address.to_string(), &both, &words));
+    words.extend(["--grace", "3s"]);
+    let mut command = load(&address.to_string(), &[], &words);
+    for _ in 0..2 {
+        command.args(["--agent", &impatient_agent().to_string()]);
+    }
+    let run = run(command);
     let summary = run.summary.unwrap();
     assert!(summary.censored > 0);
     for agent in &summary.agents {

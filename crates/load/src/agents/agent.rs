@@ -64,6 +64,8 @@ struct SharedState {
     token: Token,
     /// The processors to which the threads of runs are pinned. Empty: they are not pinned.
     cpus: Vec<usize>,
+    /// The longest time to the next message of a coordinator while a session has no run.
+    idle_timeout: Duration,
     /// Whether a session holds the [`RunSlot`].
     is_busy: AtomicBool,
     /// The number of sessions that have not ended.
@@ -80,6 +82,7 @@ impl Agent {
         let shared = SharedState {
             token,
             cpus,
+            idle_timeout: IDLE_TIMEOUT,
             is_busy: AtomicBool::new(false),
             sessions: AtomicUsize::new(0),
         };
@@ -87,6 +90,17 @@ impl Agent {
             listener: TcpListener::bind(address)?,
             shared: Arc::new(shared),
         })
+    }
+
+    /// Sets how long the agent waits for the next message of a coordinator while no run is
+    /// prepared. The default is [`IDLE_TIMEOUT`].
+    #[must_use]
+    pub fn with_idle_timeout(mut self, idle_timeout: Duration) -> Self {
+        // Nothing serves yet, so nothing else holds the state.
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.idle_timeout = idle_timeout;
+        }
+        self
     }
 
     /// The address at which the agent listens.
@@ -268,16 +282,16 @@ fn serve_connection(
 
 /// How long an agent whose run has ended waits for the next message of the coordinator. `grace_ns`
 /// is the length of the grace period, in which outstanding answers are awaited after the measured
-/// interval.
+/// interval. `idle_timeout` is how long the agent waits without a run.
 ///
 /// The run of this agent may end as early as the end of the measured interval. The coordinator's
 /// next message is a probe of the clock. The coordinator sends it only when no agent runs any
 /// longer. It waits for the slowest agent until [`LAG_MAX_NS`] + [`OVERDUE_GRACE_NS`] after the end
 /// of the grace period.
-fn idle_timeout_after_run(grace_ns: u64) -> Duration {
+fn idle_timeout_after_run(grace_ns: u64, idle_timeout: Duration) -> Duration {
     // The settings are not validated yet. The minimum prevents an overflow.
     let slowest_agent_ns = grace_ns.min(GRACE_NS_MAX) + LAG_MAX_NS + OVERDUE_GRACE_NS;
-    Duration::from_nanos(slowest_agent_ns) + IDLE_TIMEOUT
+    Duration::from_nanos(slowest_agent_ns) + idle_timeout
 }
 
 /// Exchanges proofs of the token ([`super::token`]) with a coordinator. Returns the right to
@@ -339,7 +353,7 @@ impl Session<'_> {
         // The time of the last message or, if that is later, of the end of the last run.
         let mut last_active_at = Instant::now();
         // The longest time from `last_active_at` to the next message while the session has no run.
-        let mut idle_timeout = IDLE_TIMEOUT;
+        let mut idle_timeout = self.shared.idle_timeout;
         loop {
             let received = receiver.receive(POLL_INTERVAL);
             if let Some(run) = self.run.take_if(|run| run.has_ended()) {
@@ -368,7 +382,8 @@ impl Session<'_> {
                     let connections = config.connections;
                     on_event(AgentEvent::Prepares { part, connections });
                     let mut config = *config;
-                    idle_timeout = idle_timeout_after_run(config.grace_ns);
+                    idle_timeout =
+                        idle_timeout_after_run(config.grace_ns, self.shared.idle_timeout);
                     // The processors in `config` are those of the coordinator's host.
                     config.cpus.clone_from(&self.shared.cpus);
                     let sender = Arc::clone(&self.sender);
