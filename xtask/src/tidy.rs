@@ -8,7 +8,7 @@
 //! git ls-files ─ Tree ┬ edges         who may depend on whom         xtask/layers.toml
 //!                     ├ cycles        modules are in layers          `cargo xtask modules CRATE`
 //!                     ├ dependencies  each is accounted for          docs/dependencies.md
-//!                     ├ unsafety      none outside the platform layer; inside, reasons
+//!                     ├ unsafety      none outside the platform layer
 //!                     ├ purity        no I/O and no clock in the pure layer
 //!                     ├ orderings     atomics say what they pair with
 //!                     ├ documents     paths named in documents exist

@@ -48,6 +48,10 @@ fn matching_slots_portable(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
 }
 
 #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
+#[expect(
+    clippy::missing_safety_doc,
+    reason = "functions that need SSE2 are no unsafe ones, and every x86_64 has it"
+)]
 mod simd {
     use std::arch::asm;
     use std::arch::x86_64::{
