@@ -38,6 +38,7 @@ mod serve;
 #[cfg(feature = "lab")]
 mod stop;
 
+#[cfg(feature = "serve")]
 use std::ffi::OsString;
 #[cfg(feature = "serve")]
 use std::path::Path;
@@ -96,6 +97,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(not(feature = "serve"))]
+    let words = std::env::args_os();
+    #[cfg(feature = "serve")]
     let (words, is_memcached) = command_line();
     #[cfg(feature = "serve")]
     if is_memcached && words.iter().any(|word| word == "--help") {
@@ -213,11 +217,6 @@ fn command_line() -> (Vec<OsString>, bool) {
         line.extend(operands);
     }
     (line, is_memcached)
-}
-
-#[cfg(not(feature = "serve"))]
-fn command_line() -> (Vec<OsString>, bool) {
-    (std::env::args_os().collect(), false)
 }
 
 #[cfg(feature = "serve")]
