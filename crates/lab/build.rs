@@ -1,5 +1,6 @@
 //! Tells the laboratory the profile that it is built with. Cargo's `PROFILE` is `release` for every
-//! profile that inherits from it, so it is read from the path of the build: `…/PROFILE/build/…/out`.
+//! profile that inherits from it, so it is read from the path of the build:
+//! `…/PROFILE/build/…/out`.
 
 use std::env;
 use std::path::Path;

@@ -51,8 +51,8 @@ fn hypervisor(shown: &Shown, cpuinfo: &str) -> Option<String> {
     Some(name.unwrap_or_else(|| "a hypervisor without a name".to_owned()))
 }
 
-/// Version, profile and digest of the program. The digest distinguishes builds of one version, so that only
-/// the build that began a run resumes it.
+/// Version, profile and digest of the program. The digest distinguishes builds of one version, so
+/// that only the build that began a run resumes it.
 fn build(curtail: &Path) -> Result<String, Error> {
     let program = fs::read(curtail).map_err(Error::file("read", curtail))?;
     Ok(format!(
