@@ -41,6 +41,23 @@ pub(crate) fn run<S: AsRef<str>>(arguments: &[S]) -> Result<()> {
     run_command(&mut command(arguments))
 }
 
+/// Runs a tool of cargo's, the first argument; says so and passes if it is not installed.
+pub(crate) fn run_tool<S: AsRef<str>>(arguments: &[S]) -> Result<()> {
+    let name = arguments[0].as_ref();
+    if has(name) {
+        return run(arguments);
+    }
+    println!("skipped: cargo-{name} not installed");
+    Ok(())
+}
+
+/// Whether cargo knows this tool.
+pub(crate) fn has(name: &str) -> bool {
+    let mut command = command(&[name, "--version"]);
+    let output = command.stderr(Stdio::null()).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
 /// Prints and runs a command; an error unless it succeeds.
 pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let line = spoken(command);

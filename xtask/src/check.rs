@@ -1,5 +1,7 @@
 //! What the compiler's own tools say.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::{cargo, peers};
@@ -31,17 +33,27 @@ pub(crate) fn lint() -> Result<()> {
     ])
 }
 
-/// The production server alone: linted, because code the laboratory keeps alive may be dead
-/// there, and built, because only linking shows that it stands on its own.
-pub(crate) fn serve_only() -> Result<()> {
-    let features = [
-        "-p",
-        "curtail",
-        "--no-default-features",
-        "--features",
-        "serve",
+/// Lints of each feature alone: code that the laboratory keeps alive may be dead in the production
+/// server.
+pub(crate) fn features() -> Result<()> {
+    let each = [
+        "--each-feature",
+        "--exclude-no-default-features",
+        "--exclude-all-features",
     ];
-    let clippy = [&["clippy"], &features[..], &["--", "-D", "warnings"]].concat();
-    cargo::run(&clippy)?;
-    cargo::run(&[&["build"], &features[..]].concat())
+    let packages = ["--package", "curtail", "--package", "fibre"];
+    let clippy = ["hack", "clippy", "--quiet"];
+    cargo::run_tool(&[&clippy[..], &each, &packages, &["--", "-D", "warnings"]].concat())
+}
+
+/// Words that are often misspelt.
+pub(crate) fn spelling() -> Result<()> {
+    let mut typos = Command::new("typos");
+    match typos.arg("--version").output() {
+        Ok(_) => cargo::run_command(Command::new("typos").current_dir(cargo::root())),
+        Err(_) => {
+            println!("skipped: typos not installed");
+            Ok(())
+        }
+    }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::tally::Tally;
-use crate::{census, check, models, peers, sanitize, sim, smoke, suite, tidy};
+use crate::suite::{self, Tally};
+use crate::{check, dependencies, models, peers, sanitize, sim, smoke, tidy};
 
 /// One thing to decide.
 struct Step {
@@ -19,16 +19,21 @@ struct Step {
     run: fn(&mut Option<Tally>) -> Result<()>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step {
         name: "tidy",
         alone: "cargo xtask tidy",
         run: |_| tidy::run(),
     },
     Step {
-        name: "crates",
-        alone: "cargo xtask crates",
-        run: |_| census::run(),
+        name: "dependencies",
+        alone: "cargo xtask dependencies",
+        run: |_| dependencies::check(),
+    },
+    Step {
+        name: "spelling",
+        alone: "typos",
+        run: |_| check::spelling(),
     },
     Step {
         name: "format",
@@ -41,6 +46,11 @@ const STEPS: [Step; 11] = [
         run: |_| check::lint(),
     },
     Step {
+        name: "features",
+        alone: "cargo xtask features",
+        run: |_| check::features(),
+    },
+    Step {
         name: "test",
         alone: "cargo xtask test",
         run: |tally| suite::all(tally.get_or_insert_default()),
@@ -48,7 +58,6 @@ const STEPS: [Step; 11] = [
     Step {
         name: "smoke",
         alone: "cargo xtask smoke",
-        // Directly after the tests: `serve-only` builds another program in the same place.
         run: |_| smoke::run_with(&suite::built("curtail")?),
     },
     Step {
@@ -70,11 +79,6 @@ const STEPS: [Step; 11] = [
         name: "sim",
         alone: "cargo xtask sim",
         run: |_| sim::run_with(&suite::built("examples/scenarios")?, 0, 1000),
-    },
-    Step {
-        name: "serve-only",
-        alone: "cargo xtask serve-only",
-        run: |_| check::serve_only(),
     },
 ];
 
@@ -120,7 +124,7 @@ fn walk(steps: &[Step]) -> (String, Option<Tally>, bool) {
 }
 
 fn timed(name: &str, time: Duration, verdict: &str) -> String {
-    format!("{name:<12}{:>8.1} s{verdict}\n", time.as_secs_f64())
+    format!("{name:<13}{:>8.1} s{verdict}\n", time.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 
 use anyhow::Result;
 
-use crate::suite;
-use crate::tally::Tally;
+use crate::suite::{self, Tally};
 
 /// Runs the clients whose test has a name that contains `filter`; an error if one of them cannot
 /// run. `memcached` is the one on the PATH, or that of the variable `MEMCACHED`.
@@ -21,8 +20,5 @@ pub(crate) fn run(filter: Option<&str>) -> Result<()> {
     line.extend(["--include-ignored", "--show-output"]);
     let mut command = crate::cargo::command(&line);
     command.env("CURTAIL_CLIENTS_ALL", "1");
-    let mut tally = Tally::default();
-    let outcome = suite::run(command, "clients", &mut tally);
-    println!("{tally}");
-    outcome
+    suite::logged(command, "clients", &mut Tally::default())
 }

@@ -1,7 +1,5 @@
 //! Fuzzing one target for a while.
 
-use std::process::Stdio;
-
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
@@ -26,14 +24,12 @@ pub(crate) fn run(name: Option<&str>, seconds: u32) -> Result<()> {
             targets.join(", ")
         );
     }
-    require(
-        &["+nightly", "--version"],
-        "fuzzing needs a nightly compiler: rustup toolchain install nightly",
-    )?;
-    require(
-        &["fuzz", "--version"],
-        "fuzzing needs cargo-fuzz: cargo install cargo-fuzz",
-    )?;
+    if !cargo::has("+nightly") {
+        bail!("fuzzing needs a nightly compiler: rustup toolchain install nightly");
+    }
+    if !cargo::has("fuzz") {
+        bail!("fuzzing needs cargo-fuzz: cargo install cargo-fuzz");
+    }
     cargo::run(&[
         "+nightly",
         "fuzz",
@@ -42,19 +38,6 @@ pub(crate) fn run(name: Option<&str>, seconds: u32) -> Result<()> {
         "--",
         &format!("-max_total_time={seconds}"),
     ])
-}
-
-/// An error with the remedy unless cargo can do this.
-fn require(arguments: &[&str], remedy: &'static str) -> Result<()> {
-    let status = cargo::command(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .context("failed to start cargo")?;
-    if !status.success() {
-        bail!(remedy);
-    }
-    Ok(())
 }
 
 /// The names of the manifest's programs.

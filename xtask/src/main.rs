@@ -13,10 +13,10 @@
 mod bench;
 mod calibrate;
 mod cargo;
-mod census;
 mod check;
 mod ci;
 mod clients;
+mod dependencies;
 mod fuzz;
 mod limits;
 mod models;
@@ -25,7 +25,6 @@ mod sanitize;
 mod sim;
 mod smoke;
 mod suite;
-mod tally;
 mod tidy;
 mod upstream;
 
@@ -45,9 +44,9 @@ struct Arguments {
 enum Verb {
     /// Formatting and lints, warnings denied
     Check,
-    /// All tests (`cargo test --workspace`), counted; arguments replace `--workspace`
+    /// All tests, counted; arguments choose some
     Test {
-        /// Arguments of `cargo test`, such as `-p store`
+        /// Arguments of `cargo nextest run`, or of `cargo test` without it, such as `-p store`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -111,10 +110,12 @@ enum Verb {
         /// A part of a test's name, such as `dalli`
         filter: Option<String>,
     },
-    /// Count the packages of the production server against their bound
-    Crates,
-    /// The production server alone: lint and build
-    ServeOnly,
+    /// Versions, licences and sources of dependencies, those nobody uses, and their number
+    Dependencies,
+    /// What is known to be wrong with dependencies
+    Advisories,
+    /// Lints of each feature alone, such as the production server
+    Features,
     /// All that decides whether a change may enter, cheapest first
     Ci,
 }
@@ -135,8 +136,9 @@ fn main() -> ExitCode {
         Verb::Sim { seed, first, count } => sim::run(seed, first, count),
         Verb::Upstream(options) => upstream::run(&options),
         Verb::Clients { filter } => clients::run(filter.as_deref()),
-        Verb::Crates => census::run(),
-        Verb::ServeOnly => check::serve_only(),
+        Verb::Dependencies => dependencies::check(),
+        Verb::Advisories => dependencies::advisories(),
+        Verb::Features => check::features(),
         Verb::Ci => return ci::run(),
     };
     match outcome {

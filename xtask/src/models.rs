@@ -7,8 +7,8 @@
 
 use anyhow::Result;
 
-use crate::tally::Tally;
-use crate::{cargo, suite};
+use crate::cargo;
+use crate::suite::{self, Tally};
 
 /// A scheduler, crates and their models, which are their unit tests with this in their names.
 struct Models {
@@ -50,7 +50,7 @@ pub(crate) fn run() -> Result<()> {
             cargo::target_apart("models").join(scheduler),
         );
         let log = format!("models-{scheduler}");
-        suite::run(command, &log, &mut Tally::default())?;
+        suite::logged(command, &log, &mut Tally::default())?;
     }
     Ok(())
 }

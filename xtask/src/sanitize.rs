@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result};
 
-use crate::tally::Tally;
-use crate::{cargo, suite};
+use crate::cargo;
+use crate::suite::{self, Tally};
 
 /// The tests of what the store does with memory: its own, and those that hold it against the model.
 const TESTS: [&str; 10] = [
@@ -50,7 +50,7 @@ fn run_under(host: &str, name: &str, tests: &[&str], seconds: u32) -> Result<()>
     command.env("RUSTFLAGS", "-Zsanitizer=address");
     command.env("CARGO_TARGET_DIR", cargo::target_apart("sanitize"));
     command.env("CURTAIL_TORN_SECONDS", seconds.to_string());
-    suite::run(command, &format!("sanitize-{name}"), &mut Tally::default())
+    suite::logged(command, &format!("sanitize-{name}"), &mut Tally::default())
         .context("failed under the address sanitizer")
 }
 

@@ -1,482 +1,294 @@
-//! Running tests, so that what is shown fits a screen: a line for each test program, and what its
-//! failed tests said. All of it is in a log, whose path is printed first.
-//!
-//! `cargo test` of this workspace prints some five thousand lines, most of them panics and server
-//! messages that tests provoke. Where a record keeps only so much of a run, the one line that
-//! matters was not in it.
+//! Running tests: by cargo-nextest where it is installed, as `.config/nextest.toml` says, and by
+//! `cargo test` where it is not.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use crate::cargo;
-use crate::tally::Tally;
 
-/// Lines shown at most of what one program said of its failures, the last ones.
+/// Lines shown at most of a run that failed, the last ones.
 const LINES_SHOWN: usize = 300;
 
-/// How often it is looked whether cargo has ended, where it says nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// How long is listened after that, to a process some test left behind with the output open.
-const AFTERWARDS: Duration = Duration::from_secs(1);
-
-/// Lines on their way from the reader.
-const LINES_AHEAD: usize = 1024;
-
-/// All tests of the workspace, or those `arguments` of `cargo test` choose, and their sum.
+/// Every test of the workspace, or those that `arguments` choose, and their sum.
 pub(crate) fn run_and_print(arguments: &[String]) -> Result<()> {
     let mut tally = Tally::default();
-    let outcome = if arguments.is_empty() {
-        all(&mut tally)
-    } else {
-        let mut line = vec!["test"];
-        line.extend(arguments.iter().map(String::as_str));
-        run(cargo::command(&line), "test", &mut tally)
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match (arguments.is_empty(), cargo::has("nextest")) {
+        (true, _) => all(&mut tally),
+        (false, true) => by_nextest(&arguments, &mut tally),
+        (false, false) => by_cargo(&arguments, &mut tally),
     };
     println!("{tally}");
     outcome
 }
 
-/// Every test of the workspace, counted into `tally`; an error unless all of them held.
+/// Every test of the workspace; an error unless all of them held.
 pub(crate) fn all(tally: &mut Tally) -> Result<()> {
-    // Every program runs, so that the sum is of all of them.
-    let line = [
-        "test",
-        "--workspace",
-        "--no-fail-fast",
-        "--",
-        "--show-output",
-    ];
-    let mut command = cargo::command(&line);
-    if std::env::var_os("CURTAIL").is_none() {
-        command.env("CURTAIL", built("curtail")?);
+    if !cargo::has("nextest") {
+        println!("cargo-nextest is not installed: `cargo test` runs the programs one by one");
+        return by_cargo(&["--workspace", "--no-fail-fast"], tally);
     }
-    run(command, "test", tally)
+    let outcome = by_nextest(&["--workspace"], tally);
+    // Those in documents are not programs of their own, so it does not see them.
+    let documents = cargo::command(&["test", "--doc", "--workspace", "--no-fail-fast"]);
+    outcome.and(logged(documents, "documents", tally))
 }
 
-/// A program as `cargo test --workspace` builds it, before it runs any test: Cargo builds it for
-/// the tests of its own package. To build it alone would build its dependencies again, with other
-/// features.
+/// A program as the tests of the workspace build it. To build it alone would build its
+/// dependencies again, with other features.
 pub(crate) fn built(name: &str) -> Result<PathBuf> {
     Ok(cargo::metadata()?.target_directory.join("debug").join(name))
 }
 
-/// Runs a `cargo test` and counts into `tally`; an error, with the names of those that failed,
-/// unless all tests held. What it prints is kept as `log`.
-pub(crate) fn run(mut command: Command, log: &str, tally: &mut Tally) -> Result<()> {
-    let spoken = cargo::spoken(&command);
+fn by_nextest(arguments: &[&str], tally: &mut Tally) -> Result<()> {
+    let mut command = cargo::command(&["nextest", "run", "--profile", "ci", "--color", "never"]);
+    command.args(arguments);
+    with_program(&mut command)?;
+    let report = cargo::root().join(REPORT);
+    // That of an earlier run would answer for this one.
+    let _ = fs::remove_file(&report);
+    let line = cargo::spoken(&command);
+    println!("$ {line}");
+    let mut child = command
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("failed to start `{line}`"))?;
+    let stderr = child.stderr.take().context("stderr is not piped")?;
+    for text in BufReader::new(stderr).split(b'\n') {
+        let text = text.context("failed to read what nextest says")?;
+        let text = String::from_utf8_lossy(&text);
+        eprintln!("{text}");
+        tally.take(&text);
+    }
+    let status = child.wait().context("failed to wait for nextest")?;
+    if let Ok(text) = fs::read_to_string(&report) {
+        tally.take_skipped(&text, "<testcase ");
+    }
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// What nextest writes of every test, below the root.
+const REPORT: &str = "target/nextest/ci/junit.xml";
+
+fn by_cargo(arguments: &[&str], tally: &mut Tally) -> Result<()> {
+    let mut command = cargo::command(&["test"]);
+    command.args(arguments);
+    if !arguments.contains(&"--") {
+        command.args(["--", "--show-output"]);
+    }
+    with_program(&mut command)?;
+    logged(command, "test", tally)
+}
+
+/// Tells tests of the program, which is built with all of them. Where only some packages are
+/// chosen, it may be missing or old: then it is built before those that need it.
+fn with_program(command: &mut Command) -> Result<()> {
+    let chooses = |word: &str| command.get_args().any(|it| it == word);
+    let all = chooses("--workspace");
+    if std::env::var_os("CURTAIL").is_some() || !(all || chooses("curtail-tests")) {
+        return Ok(());
+    }
+    if !all {
+        cargo::run(&["build", "--package", "curtail"])?;
+    }
+    command.env("CURTAIL", built("curtail")?);
+    Ok(())
+}
+
+/// Runs a `cargo test` and counts into `tally`. All it prints goes into a log, from which failures
+/// are shown: most of it are panics and messages of servers that tests provoke.
+pub(crate) fn logged(mut command: Command, name: &str, tally: &mut Tally) -> Result<()> {
+    let line = cargo::spoken(&command);
     let folder = cargo::target_apart("ci");
     fs::create_dir_all(&folder)
         .with_context(|| format!("failed to create {}", folder.display()))?;
-    let path = folder.join(format!("{log}.log"));
-    let kept =
-        File::create(&path).with_context(|| format!("failed to write {}", path.display()))?;
-    println!("$ {spoken}\n  all it prints: {}", path.display());
-
-    // One pipe for both, so that their lines keep their order; plain, because it is read.
-    let (output, writer) = io::pipe().context("failed to make a pipe")?;
-    command
-        .stdout(writer.try_clone().context("failed to share a pipe")?)
-        .stderr(writer)
+    let path = folder.join(format!("{name}.log"));
+    println!("$ {line}\n  all it prints: {}", path.display());
+    let log = File::create(&path).and_then(|log| Ok((log.try_clone()?, log)));
+    let (stdout, stderr) = log.with_context(|| format!("failed to write {}", path.display()))?;
+    let status = command
+        .stdout(stdout)
+        .stderr(stderr)
         .env("CARGO_TERM_COLOR", "never")
-        .env("CARGO_TERM_QUIET", "false");
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("failed to start `{spoken}`"))?;
-    // With it goes the last end to write to that is not cargo's.
-    drop(command);
-
-    let (to, lines) = mpsc::sync_channel(LINES_AHEAD);
-    let reader = thread::spawn(move || keep(BufReader::new(output), kept, &to));
-    let mut shown = Shown::new(tally, io::stdout().lock());
-    let status = match follow(&mut child, &lines, &mut shown) {
-        Ok(status) => status,
-        Err(error) => {
-            // Cargo would start more programs, and nobody listens. It may have ended just now.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(error);
-        }
-    };
-    let failed = shown.end(status.success())?;
-    // It may still read what a process left behind prints.
-    if lines.try_recv() == Err(TryRecvError::Disconnected)
-        && let Ok(outcome) = reader.join()
-    {
-        outcome.with_context(|| format!("failed to keep the output in {}", path.display()))?;
-    }
+        .status()
+        .with_context(|| format!("failed to start `{line}`"))?;
+    let text = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    let mut own = Tally::default();
+    text.lines().for_each(|line| own.take(line));
+    own.take_skipped(&text, "\n---- ");
+    println!("{own}");
+    tally.add(own);
     if !status.success() {
-        let names = if failed.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", failed.join(", "))
-        };
+        println!("{}", of_failures(&text));
         bail!(
-            "`{spoken}` ended with {status}{names}; all it printed is in {}",
+            "`{line}` ended with {status}; all it printed is in {}",
             path.display()
         );
     }
     Ok(())
 }
 
-/// Shows what cargo says until it has ended.
-fn follow(
-    child: &mut Child,
-    lines: &Receiver<String>,
-    shown: &mut Shown<'_, impl Write>,
-) -> Result<ExitStatus> {
-    let mut ended = None;
-    loop {
-        match lines.recv_timeout(LOOK_EVERY) {
-            Ok(line) => shown.take(&line)?,
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+/// What `cargo test` says of failed tests; of what did not compile, its last lines.
+fn of_failures(text: &str) -> String {
+    let mut within = false;
+    let mut lines: Vec<&str> = text
+        .lines()
+        .filter(|line| {
+            within = (within || *line == "failures:") && !line.starts_with("test result: ");
+            within || line.starts_with("error: ")
+        })
+        .collect();
+    if !lines.contains(&"failures:") {
+        lines = text.lines().collect();
+    }
+    lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
+}
+
+/// How many tests ended how.
+///
+/// A test that cannot run on this machine (no memcached installed, say) prints a line
+/// `skipped: WHY` and returns. It is counted as skipped, not as passed.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+    /// Of the skipped, those that said why.
+    reasons: BTreeMap<String, u64>,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (why, tests) in &self.reasons {
+            writeln!(f, "skipped by {tests}: {why}")?;
         }
-        if ended.is_none() {
-            let status = child.try_wait().context("failed to wait for cargo")?;
-            ended = status.map(|_| Instant::now());
+        let Self {
+            passed,
+            failed,
+            skipped,
+            ..
+        } = self;
+        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+impl Tally {
+    /// Reads a line of a runner's output: a sum of nextest, or of one program by `cargo test`.
+    fn take(&mut self, line: &str) {
+        if let Some(counts) = line.trim_start().strip_prefix("Summary [") {
+            let run = count_before(counts, " test run:") + count_before(counts, " tests run:");
+            let passed = count_before(counts, " passed");
+            self.passed += passed;
+            self.failed += run.saturating_sub(passed);
+            self.skipped += count_before(counts, " skipped");
+        } else if let Some(counts) = line.strip_prefix("test result: ") {
+            self.passed += count_before(counts, " passed");
+            self.failed += count_before(counts, " failed");
+            self.skipped += count_before(counts, " ignored");
         }
-        if ended.is_some_and(|ended| ended.elapsed() > AFTERWARDS) {
-            for line in lines.try_iter().take(LINES_AHEAD) {
-                shown.take(&line)?;
+    }
+
+    /// Moves the tests that said why from the passed to the skipped. `text` is the output of each
+    /// test behind a separator.
+    fn take_skipped(&mut self, text: &str, separator: &str) {
+        for test in text.split(separator).skip(1) {
+            if let Some(why) = test.lines().find_map(reason) {
+                *self.reasons.entry(why.to_owned()).or_default() += 1;
+                self.passed = self.passed.saturating_sub(1);
+                self.skipped += 1;
             }
-            break;
         }
     }
-    child.wait().context("failed to wait for cargo")
-}
 
-/// Copies what is read into the log and, by lines, to whoever shows it.
-fn keep(mut from: impl BufRead, mut log: File, to: &SyncSender<String>) -> io::Result<()> {
-    let mut line = Vec::new();
-    while from.read_until(b'\n', &mut line)? > 0 {
-        log.write_all(&line)?;
-        if to
-            .send(String::from_utf8_lossy(&line).trim_end().to_owned())
-            .is_err()
-        {
-            // Nobody listens any more: cargo has ended.
-            break;
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        for (why, tests) in other.reasons {
+            *self.reasons.entry(why).or_default() += tests;
         }
-        line.clear();
-    }
-    Ok(())
-}
-
-/// The last lines of something.
-#[derive(Default)]
-struct Tail {
-    lines: VecDeque<String>,
-    /// Lines that came before.
-    dropped: usize,
-}
-
-impl Tail {
-    fn push(&mut self, line: &str) {
-        if self.lines.len() == LINES_SHOWN {
-            self.lines.pop_front();
-            self.dropped += 1;
-        }
-        self.lines.push_back(line.to_owned());
-    }
-
-    fn show(&self, to: &mut impl Write) -> io::Result<()> {
-        if self.dropped > 0 {
-            writeln!(to, "({} lines before these are in the log)", self.dropped)?;
-        }
-        for line in &self.lines {
-            writeln!(to, "{line}")?;
-        }
-        Ok(())
     }
 }
 
-/// Where in cargo's output a line is.
-#[derive(PartialEq, Eq)]
-enum Place {
-    /// Cargo itself speaks: it builds, or says what failed.
-    Cargo,
-    /// A test program runs.
-    Program,
-    /// It tells what its failed tests printed.
-    Failures,
+/// The reason in a line `skipped: WHY`. The name of the test may stand before it, or a tag.
+fn reason(line: &str) -> Option<&str> {
+    let (before, why) = line.split_once("skipped: ")?;
+    (before.is_empty() || before.ends_with("... ") || before.ends_with('>')).then_some(why)
 }
 
-/// Cargo's output, read for what is worth showing.
-struct Shown<'a, W> {
-    tally: &'a mut Tally,
-    to: W,
-    place: Place,
-    /// The program that runs, or ran last.
-    program: String,
-    /// What was said where we are.
-    said: Tail,
-    /// Tests named as failed by the program that runs.
-    named: Vec<String>,
-    /// Those of all programs.
-    failed: Vec<String>,
-}
-
-impl<'a, W: Write> Shown<'a, W> {
-    fn new(tally: &'a mut Tally, to: W) -> Self {
-        Self {
-            tally,
-            to,
-            place: Place::Cargo,
-            // Of which cargo was told not to speak.
-            program: "a program".to_owned(),
-            said: Tail::default(),
-            named: Vec::new(),
-            failed: Vec::new(),
-        }
-    }
-
-    fn take(&mut self, line: &str) -> Result<()> {
-        self.tally.take(line);
-        if let Some(program) = program_of(line) {
-            self.leave()?;
-            program.clone_into(&mut self.program);
-            self.place = Place::Program;
-        } else if let Some(result) = line.strip_prefix("test result: ") {
-            self.result(result)?;
-        } else if line == "failures:" {
-            // It comes twice: before what they printed, and before their names.
-            if self.place != Place::Failures {
-                self.said = Tail::default();
-                self.place = Place::Failures;
-            }
-            self.named.clear();
-        } else {
-            if let (Place::Failures, Some(name)) = (&self.place, line.strip_prefix("    ")) {
-                self.named.push(name.to_owned());
-            }
-            self.said.push(line);
-        }
-        Ok(())
-    }
-
-    /// A program has ended as it should, whatever its tests did.
-    fn result(&mut self, result: &str) -> Result<()> {
-        if self.place == Place::Failures {
-            self.show_said()?;
-        }
-        for name in self.named.drain(..) {
-            self.failed.push(format!("{name} ({})", self.program));
-        }
-        self.said = Tail::default();
-        self.place = Place::Cargo;
-        let is_empty = result.contains(" 0 passed; 0 failed; 0 ignored;");
-        if is_empty && result.contains(" 0 filtered out") {
-            return Ok(());
-        }
-        let short = result.replace(" 0 measured; 0 filtered out;", "");
-        let told = writeln!(self.to, "{:<16} {short}", self.program);
-        told.and_then(|()| self.to.flush())
-            .context("failed to show a result")
-    }
-
-    /// Whatever comes now, the program before it ran to its result or did not.
-    fn leave(&mut self) -> Result<()> {
-        if self.place != Place::Cargo {
-            self.show_said()?;
-            writeln!(self.to, "{}: ended without a result", self.program)
-                .context("failed to show an end")?;
-            self.failed.push(format!("all of {}", self.program));
-            self.place = Place::Cargo;
-        }
-        self.said = Tail::default();
-        Ok(())
-    }
-
-    fn show_said(&mut self) -> Result<()> {
-        let told = writeln!(self.to, "\n── {}", self.program);
-        told.and_then(|()| self.said.show(&mut self.to))
-            .context("failed to show what was said")
-    }
-
-    /// Cargo has ended, well or not: the names of the tests that failed.
-    fn end(mut self, well: bool) -> Result<Vec<String>> {
-        if !well && self.place == Place::Cargo {
-            self.said
-                .show(&mut self.to)
-                .context("failed to show what cargo said")?;
-        }
-        self.leave()?;
-        Ok(self.failed)
-    }
-}
-
-/// The test program cargo says it starts: the name of its file without the hash, or `Doc-tests`
-/// and the crate.
-fn program_of(line: &str) -> Option<&str> {
-    if line.starts_with("   Doc-tests ") {
-        return Some(line.trim_start());
-    }
-    let (_, path) = line
-        .strip_prefix("     Running ")?
-        .strip_suffix(')')?
-        .rsplit_once(" (")?;
-    let file = path.rsplit('/').next()?;
-    Some(file.rsplit_once('-').map_or(file, |(name, _)| name))
+/// The number that stands before `word`, of `7/12` the first; 0 where there is none.
+fn count_before(text: &str, word: &str) -> u64 {
+    let number = text
+        .split_once(word)
+        .and_then(|(before, _)| before.rsplit(' ').next()?.split('/').next()?.parse().ok());
+    number.unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown_of(output: &str, well: bool) -> (String, Vec<String>, Tally) {
+    fn tally_of(output: &str) -> Tally {
         let mut tally = Tally::default();
-        let mut to = Vec::new();
-        let mut shown = Shown::new(&mut tally, &mut to);
-        for line in output.lines() {
-            shown.take(line).unwrap();
-        }
-        let failed = shown.end(well).unwrap();
-        (String::from_utf8(to).unwrap(), failed, tally)
+        output.lines().for_each(|line| tally.take(line));
+        tally
     }
 
     #[test]
-    fn programs_that_held_are_a_line_each() {
-        let (shown, failed, tally) = shown_of(
-            "   Compiling store v0.1.0\n\
-             \x20    Running unittests src/lib.rs (target/debug/deps/store-15651c8d91e76124)\n\
-             running 2 tests\n\
-             thread 'a' panicked at b.rs:1:1, as a test wanted it to\n\
-             test a ... ok\n\
-             test result: ok. 46 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; \
-             finished in 5.83s\n\
-             \x20    Running unittests src/main.rs (target/debug/deps/calibrate-6af7)\n\
-             test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; \
-             finished in 0.00s\n\
-             \x20  Doc-tests store\n\
-             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; \
-             finished in 0.10s\n",
-            true,
-        );
+    fn the_sums_of_both_runners_are_read() {
+        let cargo = "running 3 tests\ntest a ... ok\n\
+            test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
+            test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
         assert_eq!(
-            shown,
-            "store            ok. 46 passed; 0 failed; 1 ignored; finished in 5.83s\n\
-             Doc-tests store  ok. 1 passed; 0 failed; 0 ignored; finished in 0.10s\n"
+            tally_of(cargo).to_string(),
+            "15 passed, 2 failed, 1 skipped"
         );
-        assert!(failed.is_empty());
-        assert_eq!(tally.to_string(), "47 passed, 0 failed, 1 skipped");
+        let nextest = "        PASS [   0.004s] store one\n     Summary [  61.003s] 9/12 tests run: \
+            6 passed (1 slow), 1 failed, 2 timed out, 4 skipped\n";
+        assert_eq!(
+            tally_of(nextest).to_string(),
+            "6 passed, 3 failed, 4 skipped"
+        );
+        let one = "     Summary [   0.003s] 1 test run: 1 passed, 0 skipped";
+        assert_eq!(tally_of(one).to_string(), "1 passed, 0 failed, 0 skipped");
     }
 
     #[test]
-    fn a_failed_test_is_shown_with_its_output_and_name() {
-        let (shown, failed, _) = shown_of(
-            "     Running tests/edges.rs (target/debug/deps/edges-0a8c)\n\
-             chatter\n\
-             \n\
-             failures:\n\
-             \n\
-             ---- slow stdout ----\n\
-             thread 'slow' panicked at edges.rs:3:5:\n\
-             \x20   left: 1\n\
-             \n\
-             failures:\n\
-             \x20   edges::slow\n\
-             \n\
-             test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; \
-             finished in 1s\n\
-             error: test failed, to rerun pass `-p curtail-tests --test edges`\n",
-            false,
+    fn a_test_that_cannot_run_is_skipped_with_its_reason() {
+        let mut tally = tally_of("Summary [ 1.0s] 5 tests run: 5 passed, 1 skipped");
+        let report = "<testsuites>\n<testcase name=\"a\">\n<system-out>\nrunning 1 test\n\
+            skipped: no memcached\nskipped: said twice\n</system-out>\n\
+            <testcase name=\"b\">\n<system-err>skipped: needs root\n</system-err>\n\
+            <testcase name=\"c\"><system-out>test c ... skipped: needs root\n\
+            <testcase name=\"d\"><system-out>it was not skipped: all of it ran\n";
+        tally.take_skipped(report, "<testcase ");
+        assert_eq!(
+            tally.to_string(),
+            "skipped by 2: needs root\nskipped by 1: no memcached\n2 passed, 0 failed, 4 skipped"
         );
-        assert!(shown.contains("left: 1"), "{shown}");
+    }
+
+    #[test]
+    fn of_a_log_the_failures_are_shown_or_what_did_not_compile() {
+        let failed = "chatter\nfailures:\n\n---- slow stdout ----\nleft: 1\n\nfailures:\n    slow\n\n\
+            test result: FAILED. 0 passed; 1 failed\nchatter\nerror: test failed, to rerun pass `-p a`";
+        let shown = of_failures(failed);
         assert!(
-            shown.contains("edges            FAILED. 3 passed; 1 failed"),
+            shown.contains("left: 1") && !shown.contains("chatter"),
             "{shown}"
         );
-        assert!(shown.ends_with("--test edges`\n"), "{shown}");
-        assert!(!shown.contains("chatter"), "{shown}");
-        assert_eq!(failed, ["edges::slow (edges)"]);
-    }
-
-    #[test]
-    fn a_program_that_ends_without_a_result_shows_its_last_words() {
-        let (shown, failed, _) = shown_of(
-            "     Running tests/torn.rs (target/debug/deps/torn-d43b)\n\
-             running 1 test\n\
-             memory allocation of 16 bytes failed\n\
-             \x20    Running tests/touch.rs (target/debug/deps/touch-797)\n\
-             test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n",
-            false,
-        );
-        assert!(
-            shown.contains("memory allocation of 16 bytes failed\n"),
-            "{shown}"
-        );
-        assert!(shown.contains("torn: ended without a result\n"), "{shown}");
-        assert_eq!(failed, ["all of torn"]);
-    }
-
-    #[test]
-    fn what_does_not_compile_is_shown_and_only_the_end_of_what_is_long() {
-        let mut output = "error[E0308]: first\n".to_owned();
-        for line in 0..LINES_SHOWN {
-            output.push_str(&format!("note {line}\n"));
-        }
-        let (shown, failed, _) = shown_of(&output, false);
-        assert!(
-            shown.starts_with("(1 lines before these are in the log)\nnote 0\n"),
-            "{shown}"
-        );
-        assert!(failed.is_empty());
-        assert_eq!(shown_of(&output, true).0, "", "it was only talk");
-    }
-
-    #[test]
-    fn a_filter_that_matches_nothing_shows() {
-        let (shown, ..) = shown_of(
-            "     Running unittests src/lib.rs (target/debug/deps/store-1565)\n\
-             test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 46 filtered out; \
-             finished in 0.00s\n",
-            true,
-        );
-        assert!(shown.contains("46 filtered out"), "{shown}");
-    }
-
-    /// Runs a shell as if it were cargo; also what is in its log.
-    fn run_shell(script: &str, name: &str) -> (Result<()>, Tally, String) {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        let mut tally = Tally::default();
-        let log = format!("suite-test-{name}-{}", std::process::id());
-        let outcome = run(command, &log, &mut tally);
-        let path = cargo::target_apart("ci").join(format!("{log}.log"));
-        let kept = fs::read_to_string(&path).unwrap();
-        fs::remove_file(path).unwrap();
-        (outcome, tally, kept)
-    }
-
-    #[test]
-    fn a_leftover_process_with_the_output_open_is_not_waited_for() {
-        let start = Instant::now();
-        let script = "(for i in $(seq 600); do echo chatter; sleep 0.05; done) & \
-             echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'; \
-             exit 0";
-        let (outcome, tally, _) = run_shell(script, "left");
-        outcome.unwrap();
-        assert_eq!(tally.to_string(), "3 passed, 0 failed, 0 skipped");
-        assert!(start.elapsed() < Duration::from_secs(15));
-    }
-
-    #[test]
-    fn what_fails_is_named_and_all_it_printed_is_kept() {
-        let script = "echo 'thread panicked' >&2; echo failures:; echo '    slow'; \
-             echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
-        let (outcome, tally, kept) = run_shell(script, "failed");
-        let told = outcome.unwrap_err().to_string();
-        assert!(told.contains("slow (a program)"), "{told}");
-        assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
-        assert!(kept.starts_with("thread panicked\n"), "{kept}");
+        assert!(shown.ends_with("to rerun pass `-p a`"), "{shown}");
+        let broken = "error[E0308]: first\nnote: second\nerror: could not compile `a`";
+        assert_eq!(of_failures(broken), broken);
     }
 }

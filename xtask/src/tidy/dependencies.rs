@@ -1,8 +1,7 @@
 //! Every dependency is accounted for.
 //!
 //! Versions stand once, in `[workspace.dependencies]`; each entry that is not a crate has a row
-//! in the table under `## Crates` of `docs/dependencies.md`, with every cell filled, and is
-//! taken by some crate.
+//! in the table under `## Crates` of `docs/dependencies.md`, with every cell filled.
 
 use super::Violation;
 use super::manifests::Manifests;
@@ -12,7 +11,7 @@ const DOCUMENT: &str = "docs/dependencies.md";
 const HEADING: &str = "## Crates";
 const ROOT: &str = "Cargo.toml";
 
-/// Compares the workspace table with the document and with what crates take.
+/// Compares the workspace table with the document.
 pub(crate) fn check(tree: &Tree, manifests: &Manifests) -> Vec<Violation> {
     let rows = rows(tree.text(DOCUMENT).unwrap_or_default());
     let mut found = versions(manifests);
@@ -21,14 +20,6 @@ pub(crate) fn check(tree: &Tree, manifests: &Manifests) -> Vec<Violation> {
             let what = format!("{} has no row in {DOCUMENT}", entry.name);
             let remedy = "say there why it is taken and what else was weighed";
             found.push(Violation::new(ROOT, entry.line, what, remedy));
-        }
-        let mut taken = manifests
-            .crates
-            .iter()
-            .flat_map(|manifest| &manifest.dependencies);
-        if !taken.any(|dependency| dependency.name == entry.name) {
-            let what = format!("no crate takes {}", entry.name);
-            found.push(Violation::new(ROOT, entry.line, what, "remove it"));
         }
     }
     for row in rows {
@@ -117,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_with_a_row_and_a_taker_is_welcome() {
+    fn a_dependency_with_a_row_is_welcome() {
         let root =
             "[workspace.dependencies]\nstore = { path = \"crates/store\" }\nlibc = \"0.2\"\n";
         assert_eq!(
@@ -127,15 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_without_row_or_taker_is_named_with_its_line() {
+    fn a_dependency_without_row_is_named_with_its_line() {
         let root = "[workspace.dependencies]\nlibc = \"0.2\"\nmemchr = \"2\"\n";
         let found = judged(root, "libc.workspace = true\n", DOCUMENT_TEXT);
         assert!(
             found[0].starts_with("Cargo.toml:3: memchr has no row"),
-            "{found:?}"
-        );
-        assert!(
-            found[1].starts_with("Cargo.toml:3: no crate takes memchr"),
             "{found:?}"
         );
     }
