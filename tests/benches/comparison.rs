@@ -131,10 +131,17 @@ fn build_one(tree: &Path, program: &Path) -> Result<()> {
     let target = target_folder()?.join("ab");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     run(cargo
-        .args(["build", "--release", "--package", "curtail", "--target-dir"])
+        .args([
+            "build",
+            "--profile",
+            "dist",
+            "--package",
+            "curtail",
+            "--target-dir",
+        ])
         .arg(&target)
         .current_dir(tree))?;
-    fs::copy(target.join("release/curtail"), program).context("copy the program")?;
+    fs::copy(target.join("dist/curtail"), program).context("copy the program")?;
     Ok(())
 }
 

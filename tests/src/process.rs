@@ -431,7 +431,7 @@ fn profile_folder() -> Result<PathBuf> {
         .context("a test runs from target/<profile>/deps")
 }
 
-/// Builds `curtail` in the profile of the test and returns its path.
+/// Builds `curtail` in the profile of the test, or in `dist` for a benchmark, and returns its path.
 fn build_curtail() -> Result<PathBuf> {
     let profile_folder = profile_folder()?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
@@ -440,12 +440,17 @@ fn build_curtail() -> Result<PathBuf> {
         .args(["build", "--quiet", "--package", "curtail", "--target-dir"])
         .arg(target_folder()?)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile_folder.ends_with("release") {
-        build.arg("--release");
+    // Benchmarks, which are built in that folder, measure what is packaged.
+    let is_measured = profile_folder.ends_with("release");
+    if is_measured {
+        build.args(["--profile", "dist"]);
     }
     let status = build.status().context("start cargo")?;
     if !status.success() {
         bail!("cargo ended with {status}");
     }
-    Ok(profile_folder.join("curtail"))
+    Ok(match is_measured {
+        true => target_folder()?.join("dist/curtail"),
+        false => profile_folder.join("curtail"),
+    })
 }

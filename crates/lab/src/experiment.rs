@@ -82,6 +82,7 @@ pub fn shipped() -> &'static [Shipped] {
         "idle-memory",
         "instructions",
         "long-values",
+        "profiles",
         "protocols",
         "published-runtimes",
         "rate-ladder",

@@ -70,8 +70,13 @@ impl<'a> Builder<'a> {
     /// The program of the work tree.
     fn compile(&self, tree: PathBuf) -> anyhow::Result<PathBuf> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--release", "--package", "curtail", "--target-dir"]);
+        cargo.args(["build", "--package", "curtail", "--profile", "dist"]);
+        // A revision may be older than its profile `dist`.
+        for setting in ["inherits=\"release\"", "lto=\"thin\"", "codegen-units=1"] {
+            cargo.arg("--config").arg(format!("profile.dist.{setting}"));
+        }
         let status = cargo
+            .arg("--target-dir")
             .arg(&self.target)
             .current_dir(tree)
             .status()
@@ -79,7 +84,7 @@ impl<'a> Builder<'a> {
         if !status.success() {
             bail!("cargo build: {status}");
         }
-        Ok(self.target.join("release/curtail"))
+        Ok(self.target.join("dist/curtail"))
     }
 }
 
