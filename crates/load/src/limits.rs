@@ -236,6 +236,8 @@ pub const BEYOND_PERCENTILE_MIN: f64 = 10.0;
 pub const MEAN_REQUESTS_MIN: f64 = 100.0;
 /// Maximum number of bytes of an HTTP answer's head and trailer fields together.
 pub const HTTP_HEAD_LEN_MAX: usize = 16 << 10;
+/// Maximum number of fields of an HTTP answer's head, and of its trailer fields.
+pub const HTTP_FIELDS_MAX: usize = 128;
 /// Maximum number of bytes of the line that states the size of a chunk of an HTTP body.
 pub const HTTP_CHUNK_LINE_LEN_MAX: usize = 256;
 /// Maximum number of bytes of an HTTP answer.

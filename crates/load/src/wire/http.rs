@@ -1,8 +1,8 @@
 //! HTTP/1.1: GET and HEAD of the files of a file set. The answers come in the order of the
 //! requests.
 //!
-//! The parser is separate from that of Curtail's web server (crate `http`). An error in a shared
-//! parser would not show, because the server and the generator would agree on it.
+//! Of the parser, Curtail's web server (crate `http`) has only `httparse` too, which many use: an
+//! error of our own in both would not show, because they would agree on it.
 
 mod reader;
 

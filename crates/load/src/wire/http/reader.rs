@@ -1,20 +1,25 @@
 //! Parses HTTP/1.1 answers as they arrive (RFC 9112), without keeping their bodies.
 //!
 //! ```text
-//! status line ─► fields ─┬─► no body (HEAD, 204, 304)
-//!     ▲            │     ├─► Content-Length: body
-//!     └─── 1xx ────┘     └─► chunked: size ─► chunk ─► line end ─► size … ─► trailer fields
+//! head ─┬─► no body (HEAD, 204, 304)
+//!   ▲   ├─► Content-Length: body
+//!  1xx ─┘─► chunked: size ─► chunk ─► line end ─► size … ─► trailer fields
 //! ```
 //!
+//! `httparse` parses heads, sizes of chunks and trailer fields; where a body ends is decided here.
 //! An invalid answer, such as one with a folded field or with two different lengths, is a fault. A
 //! measured server should not send such answers. A body that ends only with the connection is a
 //! fault too: its length is not known, so it cannot be checked.
 
+use std::mem::MaybeUninit;
+
+use httparse::{EMPTY_HEADER, Error, ParserConfig, Response, Status};
 use workload::WebFiles;
 
 use super::HttpCounts;
 use crate::limits::{
-    HTTP_ANSWER_LEN_MAX, HTTP_CHUNK_LINE_LEN_MAX, HTTP_HEAD_LEN_MAX, HTTP_INTERIM_MAX,
+    HTTP_ANSWER_LEN_MAX, HTTP_CHUNK_LINE_LEN_MAX, HTTP_FIELDS_MAX, HTTP_HEAD_LEN_MAX,
+    HTTP_INTERIM_MAX,
 };
 use crate::wire::Step;
 
@@ -29,7 +34,7 @@ pub(crate) enum HttpFault {
     Line,
     #[error("a field without a name, or with a space in or after its name")]
     Field,
-    #[error("a head or a line that is too long")]
+    #[error("a head or a line that is too long, or too many fields")]
     TooLong,
     #[error("a Content-Length that is not a number, or two different ones")]
     Length,
@@ -43,7 +48,6 @@ pub(crate) enum HttpFault {
     Surplus,
 }
 
-/// A complete answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HttpReply {
     pub(crate) status: u16,
@@ -52,28 +56,23 @@ pub(crate) struct HttpReply {
 }
 
 /// The part of an answer to which the next bytes belong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum State {
-    StatusLine,
-    Fields,
+    #[default]
+    Head,
     /// A body with a Content-Length. The number of its bytes that have not arrived.
     Body(u64),
-    /// The line with the size of a chunk.
     ChunkSize,
     /// The bytes of a chunk. The number of them that have not arrived.
     Chunk(u64),
-    /// The line end after a chunk.
     ChunkEnd,
-    /// The trailer fields after the last chunk.
     Trailers,
 }
 
-/// What the head of an answer says.
 #[derive(Debug, Clone, Copy, Default)]
 struct Head {
     status: u16,
     is_http_1_0: bool,
-    /// The value of the field `Content-Length`.
     length: Option<u64>,
     /// Whether the field `Transfer-Encoding` says that the body comes in chunks.
     is_chunked: bool,
@@ -84,21 +83,18 @@ struct Head {
 }
 
 /// The state of parsing the answers on a connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AnswerReader {
     state: State,
-    /// The beginning of a line that is incomplete.
-    line: Vec<u8>,
-    /// The number of bytes of the head and of the trailer fields so far.
+    /// The beginning of a head, a line or trailer fields that are incomplete. They are parsed anew
+    /// when more has arrived; their lengths are bounded.
+    kept: Vec<u8>,
     head_len: usize,
-    /// The number of bytes of the answer so far.
     answer_len: usize,
     /// The number of interim answers (1xx) before this answer.
     interim: u32,
     head: Head,
-    /// The number of bytes of the body so far.
     body_len: u64,
-    /// Whether the body differs from the file.
     differs: bool,
     /// The number of the file that was requested.
     file: u64,
@@ -107,32 +103,17 @@ pub(crate) struct AnswerReader {
     pub(super) counts: HttpCounts,
 }
 
-impl Default for AnswerReader {
-    fn default() -> Self {
-        Self::new(None)
-    }
-}
-
 impl AnswerReader {
     pub(crate) fn new(verified: Option<WebFiles>) -> Self {
         Self {
-            state: State::StatusLine,
-            line: Vec::new(),
-            head_len: 0,
-            answer_len: 0,
-            interim: 0,
-            head: Head::default(),
-            body_len: 0,
-            differs: false,
-            file: 0,
             verified,
-            counts: HttpCounts::default(),
+            ..Self::default()
         }
     }
 
     /// Discards an incomplete answer. The counts remain.
     pub(super) fn reset(&mut self) {
-        self.line.clear();
+        self.kept.clear();
         self.begin();
         self.interim = 0;
     }
@@ -149,7 +130,7 @@ impl AnswerReader {
 
     /// Prepares for the next answer. The head of the previous one remains, for [`Self::closes`].
     fn begin(&mut self) {
-        self.state = State::StatusLine;
+        self.state = State::Head;
         (self.head_len, self.answer_len, self.body_len) = (0, 0, 0);
         self.differs = false;
     }
@@ -168,9 +149,8 @@ impl AnswerReader {
         let mut reply = None;
         while reply.is_none() && !rest.is_empty() {
             reply = match self.state {
-                State::Body(missing) => self.body(&mut rest, missing),
-                State::Chunk(missing) => self.chunk(&mut rest, missing),
-                _ => self.line(&mut rest, is_head)?,
+                State::Body(missing) | State::Chunk(missing) => self.body(&mut rest, missing),
+                _ => self.text(&mut rest, is_head)?,
             };
         }
         let consumed = input.len() - rest.len();
@@ -187,21 +167,17 @@ impl AnswerReader {
         Ok(Step { consumed, reply })
     }
 
-    /// Takes bytes of a body from the front of `rest`. Returns the answer if the body is complete.
+    /// Takes bytes of a body or of a chunk from the front of `rest`. Returns the answer if the body
+    /// is complete.
     fn body(&mut self, rest: &mut &[u8], missing: u64) -> Option<HttpReply> {
         let missing = missing - self.take_body(rest, missing);
-        self.state = State::Body(missing);
-        (missing == 0).then(|| self.complete(false))
-    }
-
-    /// Takes bytes of a chunk from the front of `rest`. This never completes an answer.
-    fn chunk(&mut self, rest: &mut &[u8], missing: u64) -> Option<HttpReply> {
-        let missing = missing - self.take_body(rest, missing);
-        self.state = match missing {
-            0 => State::ChunkEnd,
-            _ => State::Chunk(missing),
+        let is_chunk = matches!(self.state, State::Chunk(_));
+        self.state = match (is_chunk, missing) {
+            (true, 0) => State::ChunkEnd,
+            (true, missing) => State::Chunk(missing),
+            (false, missing) => State::Body(missing),
         };
-        None
+        (missing == 0 && !is_chunk).then(|| self.complete(false))
     }
 
     /// Takes at most `most` bytes of a body from the front of `rest`. Returns their number.
@@ -233,55 +209,68 @@ impl AnswerReader {
         }
     }
 
-    /// Parses the next line, if it is complete. Returns the answer if this line completes it.
-    fn line(&mut self, rest: &mut &[u8], is_head: bool) -> Result<Option<HttpReply>, HttpFault> {
+    /// Parses a head, a line or trailer fields, if they are complete. Returns the answer if they
+    /// complete it.
+    fn text(&mut self, rest: &mut &[u8], is_head: bool) -> Result<Option<HttpReply>, HttpFault> {
         let most = match self.state {
-            State::ChunkSize | State::ChunkEnd => HTTP_CHUNK_LINE_LEN_MAX,
-            _ => HTTP_HEAD_LEN_MAX - self.head_len,
+            State::ChunkSize => HTTP_CHUNK_LINE_LEN_MAX,
+            State::ChunkEnd => LINE_END.len(),
+            State::Trailers => HTTP_HEAD_LEN_MAX - self.head_len,
+            State::Head | State::Body(_) | State::Chunk(_) => HTTP_HEAD_LEN_MAX,
         };
-        let Some(part) = take_line(&mut self.line, rest, most)? else {
+        let mut kept = std::mem::take(&mut self.kept);
+        let (all, kept_len) = (*rest, kept.len());
+        let arrived = &all[..all.len().min(most - kept_len)];
+        if kept_len > 0 {
+            kept.extend_from_slice(arrived);
+        }
+        let bytes: &[u8] = if kept_len > 0 { &kept } else { arrived };
+        let Some((len, reply)) = self.parse(bytes, is_head)? else {
+            if arrived.len() < all.len() {
+                return Err(HttpFault::TooLong);
+            }
+            if kept_len == 0 {
+                kept.extend_from_slice(arrived);
+            }
+            (*rest, self.kept) = (&[], kept);
             return Ok(None);
         };
-        if self.line.is_empty() {
-            return self.parse_line(text(part)?, is_head);
-        }
-        self.line.extend_from_slice(part);
-        let line = std::mem::take(&mut self.line);
-        let outcome = text(&line).and_then(|text| self.parse_line(text, is_head));
-        // The memory is kept for the next line that arrives in parts.
-        self.line = line;
-        self.line.clear();
-        outcome
+        *rest = &all[len - kept_len..];
+        kept.clear();
+        self.kept = kept;
+        Ok(reply)
     }
 
-    /// Parses the text of a line. Returns the answer if this line completes it.
-    fn parse_line(&mut self, text: &[u8], is_head: bool) -> Result<Option<HttpReply>, HttpFault> {
-        match self.state {
-            State::StatusLine => {
-                self.head = status_line(text)?;
-                self.head_len = text.len() + 2;
-                self.state = State::Fields;
-            }
-            State::Fields if text.is_empty() => return self.end_of_head(is_head),
-            State::Fields => {
-                self.head_len += text.len() + 2;
-                self.head.add_field(text)?;
-            }
-            State::ChunkSize => {
-                self.state = match chunk_size(text)? {
+    /// Parses what `bytes` begins with, by the state: its length, and the answer if this completes
+    /// it. None: it is incomplete. A fault in the first bytes is the same whatever follows them, so
+    /// it does not depend on how they are divided.
+    fn parse(&mut self, bytes: &[u8], is_head: bool) -> Result<Option<Parsed>, HttpFault> {
+        Ok(match self.state {
+            State::ChunkSize => chunk_size(bytes)?.map(|(len, size)| {
+                self.state = match size {
                     0 => State::Trailers,
                     size => State::Chunk(size),
                 };
-            }
-            State::ChunkEnd if text.is_empty() => self.state = State::ChunkSize,
-            State::Trailers if text.is_empty() => return Ok(Some(self.complete(false))),
-            State::Trailers => {
-                self.head_len += text.len() + 2;
-                field(text)?;
-            }
-            State::ChunkEnd | State::Body(_) | State::Chunk(_) => return Err(HttpFault::Chunk),
-        }
-        Ok(None)
+                (len, None)
+            }),
+            State::ChunkEnd => match bytes {
+                [b'\r', b'\n', ..] => {
+                    self.state = State::ChunkSize;
+                    Some((LINE_END.len(), None))
+                }
+                [] | [b'\r'] => None,
+                [b'\n', ..] => return Err(HttpFault::Line),
+                _ => return Err(HttpFault::Chunk),
+            },
+            State::Trailers => trailers_len(bytes)?.map(|len| (len, Some(self.complete(false)))),
+            State::Head | State::Body(_) | State::Chunk(_) => match Head::parse(bytes)? {
+                Some((len, head)) => {
+                    (self.head, self.head_len) = (head, len);
+                    Some((len, self.end_of_head(is_head)?))
+                }
+                None => None,
+            },
+        })
     }
 
     /// Decides at the end of the head what follows it. Returns the answer if nothing follows.
@@ -290,7 +279,6 @@ impl AnswerReader {
         if head.status < 200 {
             // 101 would switch to another protocol, but none was requested.
             self.interim += 1;
-            self.state = State::StatusLine;
             return match head.status != 101 && self.interim <= HTTP_INTERIM_MAX {
                 true => Ok(None),
                 false => Err(HttpFault::Status),
@@ -312,22 +300,54 @@ impl AnswerReader {
     }
 }
 
+/// The length of a part of an answer, and the answer if this part completes it.
+type Parsed = (usize, Option<HttpReply>);
+
 impl Head {
-    /// Parses a field of the head and records what it says.
-    fn add_field(&mut self, line: &[u8]) -> Result<(), HttpFault> {
-        let (name, value) = field(line)?;
-        if name.eq_ignore_ascii_case(b"content-length") {
+    /// Parses a head. Returns its length too. None: the head is incomplete.
+    fn parse(bytes: &[u8]) -> Result<Option<(usize, Self)>, HttpFault> {
+        // `httparse` skips empty lines before the head.
+        if let Some(b'\r' | b'\n') = bytes.first() {
+            return Err(HttpFault::StatusLine);
+        }
+        let lines = lines_of(bytes);
+        let mut fields = [const { MaybeUninit::uninit() }; HTTP_FIELDS_MAX];
+        let mut response = Response::new(&mut []);
+        let config = ParserConfig::default();
+        let outcome = config.parse_response_with_uninit_headers(&mut response, lines, &mut fields);
+        // The reason is known at the end of the status line.
+        let status = response.code.filter(|_| response.reason.is_some());
+        if status.is_some_and(|status| !(100..600).contains(&status)) {
+            return Err(HttpFault::Status);
+        }
+        let Some(len) = complete(outcome, lines)? else {
+            return Ok(None);
+        };
+        let mut head = Self {
+            status: status.ok_or(HttpFault::StatusLine)?,
+            is_http_1_0: response.version == Some(0),
+            ..Self::default()
+        };
+        for field in response.headers.iter() {
+            head.add_field(field.name, field.value)?;
+        }
+        Ok(Some((len, head)))
+    }
+
+    /// Records what a field of the head says.
+    fn add_field(&mut self, name: &str, value: &[u8]) -> Result<(), HttpFault> {
+        if name.eq_ignore_ascii_case("content-length") {
             let length = decimal(value).ok_or(HttpFault::Length)?;
             if self.length.is_some_and(|other| other != length) {
                 return Err(HttpFault::Length);
             }
             self.length = Some(length);
-        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
             if self.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
                 return Err(HttpFault::Encoding);
             }
             self.is_chunked = true;
-        } else if name.eq_ignore_ascii_case(b"connection") {
+        } else if name.eq_ignore_ascii_case("connection") {
             for word in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
                 self.close |= word.eq_ignore_ascii_case(b"close");
                 self.keep_alive |= word.eq_ignore_ascii_case(b"keep-alive");
@@ -337,66 +357,60 @@ impl Head {
     }
 }
 
-/// Takes the bytes up to the end of a line from the front of `rest`, and returns them. `kept` has
-/// the bytes of the line that arrived earlier. The line may have at most `most` bytes. None: the
-/// line is incomplete, and its bytes are now in `kept`.
-fn take_line<'a>(
-    kept: &mut Vec<u8>,
-    rest: &mut &'a [u8],
-    most: usize,
-) -> Result<Option<&'a [u8]>, HttpFault> {
-    let end = rest.iter().position(|&byte| byte == b'\n');
-    let (part, after) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
-    *rest = after;
-    if kept.len() + part.len() > most {
-        return Err(HttpFault::TooLong);
+const LINE_END: &[u8] = b"\r\n";
+
+/// The lines up to the empty one, or up to a line feed without a carriage return, which `httparse`
+/// would accept; all bytes if there is neither.
+fn lines_of(bytes: &[u8]) -> &[u8] {
+    let mut end = 0;
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        end += line.len();
+        if line == LINE_END || !line.ends_with(LINE_END) {
+            break;
+        }
     }
-    if end.is_none() {
-        kept.extend_from_slice(part);
-    }
-    Ok(end.map(|_| part))
+    &bytes[..end]
 }
 
-/// Returns the text of a line, which is the line without its end.
-fn text(line: &[u8]) -> Result<&[u8], HttpFault> {
-    let text = line.strip_suffix(b"\r\n").ok_or(HttpFault::Line)?;
-    let is_control = |&byte: &u8| byte.is_ascii_control() && byte != b'\t';
-    match text.iter().any(is_control) {
-        true => Err(HttpFault::Line),
-        false => Ok(text),
-    }
-}
-
-/// Parses a status line: the version, a status of three digits and any text.
-fn status_line(line: &[u8]) -> Result<Head, HttpFault> {
-    let after = line.strip_prefix(b"HTTP/1.").ok_or(HttpFault::StatusLine)?;
-    let (minor, after) = match after {
-        [minor @ (b'0' | b'1'), b' ', after @ ..] => (*minor, after),
-        _ => return Err(HttpFault::StatusLine),
-    };
-    let status = match after {
-        [a, b, c] | [a, b, c, b' ', ..] => decimal(&[*a, *b, *c]),
-        _ => None,
-    };
-    let status = status.and_then(|status| u16::try_from(status).ok());
-    match status.ok_or(HttpFault::StatusLine)? {
-        status @ 100..=599 => Ok(Head {
-            status,
-            is_http_1_0: minor == b'0',
-            ..Head::default()
-        }),
-        _ => Err(HttpFault::Status),
+/// Returns the length that `httparse` has found, or the fault. `lines` is its input, which ends
+/// with the first line feed that no carriage return precedes. None: the input is incomplete.
+fn complete(found: Result<Status<usize>, Error>, lines: &[u8]) -> Result<Option<usize>, HttpFault> {
+    match found {
+        Err(Error::HeaderName) => Err(HttpFault::Field),
+        Err(Error::HeaderValue | Error::NewLine) => Err(HttpFault::Line),
+        Err(Error::TooManyHeaders) => Err(HttpFault::TooLong),
+        Err(Error::Status | Error::Token | Error::Version) => Err(HttpFault::StatusLine),
+        Ok(_) if lines.ends_with(b"\n") && !lines.ends_with(LINE_END) => Err(HttpFault::Line),
+        Ok(Status::Complete(len)) => Ok(Some(len)),
+        Ok(Status::Partial) => Ok(None),
     }
 }
 
-/// Divides a field into its name and its value.
-fn field(line: &[u8]) -> Result<(&[u8], &[u8]), HttpFault> {
-    let colon = line.iter().position(|&byte| byte == b':');
-    let (name, value) = line.split_at(colon.ok_or(HttpFault::Field)?);
-    let is_token = |&byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    match !name.is_empty() && name.iter().all(is_token) {
-        true => Ok((name, value[1..].trim_ascii())),
-        false => Err(HttpFault::Field),
+/// Returns the length of the trailer fields. None: they are incomplete.
+fn trailers_len(bytes: &[u8]) -> Result<Option<usize>, HttpFault> {
+    let lines = lines_of(bytes);
+    let mut fields = [EMPTY_HEADER; HTTP_FIELDS_MAX];
+    let outcome = httparse::parse_headers(lines, &mut fields).map(|status| match status {
+        Status::Complete((len, _)) => Status::Complete(len),
+        Status::Partial => Status::Partial,
+    });
+    complete(outcome, lines)
+}
+
+/// Returns the length of the line with the size of a chunk, and the size. None: the line is
+/// incomplete. Ignores extensions after the size.
+fn chunk_size(bytes: &[u8]) -> Result<Option<(usize, u64)>, HttpFault> {
+    let end = bytes.iter().position(|&byte| byte == b'\n');
+    let line = &bytes[..end.map_or(bytes.len(), |end| end + 1)];
+    // `httparse` takes a line without digits for the size 0.
+    if line.first().is_some_and(|byte| !byte.is_ascii_hexdigit()) {
+        return Err(HttpFault::Chunk);
+    }
+    match httparse::parse_chunk_size(line).map_err(|_| HttpFault::Chunk)? {
+        Status::Complete(parsed) => Ok(Some(parsed)),
+        // It would also accept a line feed within an extension.
+        Status::Partial if end.is_some() => Err(HttpFault::Line),
+        Status::Partial => Ok(None),
     }
 }
 
@@ -405,18 +419,6 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     let is_number = (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     let add = |number, &digit: &u8| number * 10 + u64::from(digit - b'0');
     is_number.then(|| digits.iter().fold(0, add))
-}
-
-/// Parses the size of a chunk. Ignores extensions after the size.
-fn chunk_size(line: &[u8]) -> Result<u64, HttpFault> {
-    let end = line.iter().position(|&byte| byte == b';');
-    let digits = line[..end.unwrap_or(line.len())].trim_ascii_end();
-    let text = core::str::from_utf8(digits).map_err(|_| HttpFault::Chunk)?;
-    let is_number = (1..=15).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_hexdigit());
-    match is_number {
-        true => u64::from_str_radix(text, 16).map_err(|_| HttpFault::Chunk),
-        false => Err(HttpFault::Chunk),
-    }
 }
 
 #[cfg(test)]
