@@ -1,10 +1,7 @@
-//! Drawing a figure: plotters draws axes and grid; this module and the kinds of figures write data
-//! and legend themselves.
+//! Drawing a figure: its heading, legend, axes and notes; the kinds of figures draw the data.
 //!
-//! plotters places whole pixels, so it draws at ten times the size. Its SVG has neither dashes nor
-//! classes, so the data is written here. Every element carries its style for print as attributes
-//! (black on white, one colour and one shape per curve), and a class by which the page restyles
-//! it: CSS rules override attributes.
+//! Every element carries its style for print as attributes (black on white, one colour and one shape
+//! per curve), and a class by which the page restyles it: CSS rules override attributes.
 //!
 //! ```text
 //!   title                      in the file only; the page has a heading
@@ -24,7 +21,6 @@ pub(crate) mod svg;
 
 use self::side::Side;
 use self::svg::{Svg, coordinate, escaped};
-use crate::Error;
 use crate::figures::{Data, Rows};
 use crate::limits;
 
@@ -100,14 +96,12 @@ impl Field {
     }
 
     pub(crate) fn pixel_x(&self, x: f64) -> Option<f64> {
-        let axis = &self.x.axis;
-        let share = (axis.position(x)? - axis.start) / (axis.end - axis.start);
+        let share = self.x.axis.share(self.x.axis.position(x)?);
         Some(self.plot.left + share * self.plot.width)
     }
 
     pub(crate) fn pixel_y(&self, y: f64) -> Option<f64> {
-        let axis = &self.y.axis;
-        let share = (axis.position(y)? - axis.start) / (axis.end - axis.start);
+        let share = self.y.axis.share(self.y.axis.position(y)?);
         Some(self.plot.top + (1.0 - share) * self.plot.height)
     }
 
@@ -118,10 +112,7 @@ impl Field {
 }
 
 /// Draws a figure.
-///
-/// # Errors
-/// plotters failed.
-pub(crate) fn draw(head: Head, data: &dyn Data) -> Result<Drawing, Error> {
+pub(crate) fn draw(head: Head, data: &dyn Data) -> Drawing {
     let legend = data.legend();
     let left = data.plot_left();
     let plot = Plot {
@@ -151,7 +142,7 @@ pub(crate) fn draw(head: Head, data: &dyn Data) -> Result<Drawing, Error> {
     match axes {
         Some((x, y)) => {
             let field = Field { plot, x, y };
-            frame::draw(&mut svg, &head.stem, &field, height)?;
+            frame::draw(&mut svg, &field);
             in_plot(&mut svg, &head.stem, &field, data);
         }
         None => data.draw_in(&mut svg, plot),
@@ -165,7 +156,7 @@ pub(crate) fn draw(head: Head, data: &dyn Data) -> Result<Drawing, Error> {
         svg.text(16.0, bottom + 12.0 + index as f64 * NOTE_LINE, &[], line);
     }
     svg.close();
-    Ok(Drawing {
+    Drawing {
         notes: head.notes,
         description: data.description(),
         rows: data.rows(),
@@ -175,7 +166,7 @@ pub(crate) fn draw(head: Head, data: &dyn Data) -> Result<Drawing, Error> {
         inside: svg.into_string(),
         height,
         crop: (HEADING_HEIGHT - 6.0, bottom),
-    })
+    }
 }
 
 /// The data, clipped to the plot.

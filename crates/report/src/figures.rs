@@ -118,7 +118,7 @@ impl Rows {
 /// Draws the figures of a plan, each once.
 ///
 /// # Errors
-/// A declaration is at odds with the plan, or plotters failed.
+/// A declaration is at odds with the plan.
 pub(crate) fn draw(
     plan: &Plan,
     records: &[Record],
@@ -133,13 +133,13 @@ pub(crate) fn draw(
             what,
         })?;
         for panel in Panel::all(figure, plan, records, folder) {
-            drawings.push(draw_panel(&panel, context)?);
+            drawings.push(draw_panel(&panel, context));
         }
     }
     Ok(drawings)
 }
 
-fn draw_panel(panel: &Panel, context: &Context) -> Result<Drawing, Error> {
+fn draw_panel(panel: &Panel, context: &Context) -> Drawing {
     let figure = panel.figure;
     let data = data(panel);
     let title = figure.title.clone().unwrap_or_else(|| data.title());

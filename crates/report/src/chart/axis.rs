@@ -82,6 +82,11 @@ impl Axis {
         })
     }
 
+    /// How far from its lower end to its upper a position is: 0 to 1.
+    pub(crate) fn share(&self, position: f64) -> f64 {
+        (position - self.start) / (self.end - self.start)
+    }
+
     /// The value at a position.
     pub(crate) fn value(&self, position: f64) -> f64 {
         match self.scale {

@@ -1,121 +1,144 @@
 //! Frame, grid and labels of a figure.
 
-use std::ops::Range;
-
-use plotters::coord::Shift;
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-use plotters::prelude::*;
-
-use super::axis::Axis;
-use super::{AXIS_HEIGHT, Field, INK, Svg, WIDTH, svg};
-use crate::Error;
-
-/// plotters draws whole pixels, so it draws at this multiple of the size.
-const MAGNIFIED: f64 = 10.0;
-/// plotters divides the font size by this before it writes SVG.
-const FACE: f64 = 1.24;
+use super::side::{LABEL_SIZE, Side};
+use super::svg::{self, coordinate};
+use super::{Field, INK, Svg, WIDTH};
 
 /// Size of the titles of the axes, pixels.
 const TITLE_SIZE: f64 = 13.0;
+/// Length of the mark at a label.
+const TICK: f64 = 4.0;
+/// From the frame to a label.
+const LABEL_GAP: f64 = 8.0;
 
-const AXIS: RGBColor = RGBColor(0x33, 0x33, 0x33);
-const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
-const FAINT_GRID: RGBColor = RGBColor(0xEE, 0xEE, 0xEE);
+const AXIS: &str = "#333333";
+const GRID: &str = "#DDDDDD";
+const FAINT_GRID: &str = "#EEEEEE";
 
-/// Draws frame, grid, labels and titles of the axes of the figure `stem`, whose file has that
-/// height.
-pub(super) fn draw(svg: &mut Svg, stem: &str, field: &Field, height: f64) -> Result<(), Error> {
-    let failed = |what: String| Error::Draw {
-        figure: stem.to_owned(),
-        what,
-    };
-    let mut document = String::new();
-    {
-        let size = ((WIDTH * MAGNIFIED) as u32, (height * MAGNIFIED) as u32);
-        let root = SVGBackend::with_string(&mut document, size).into_drawing_area();
-        mesh(&root, field, height).map_err(|error| failed(error.to_string()))?;
-        root.present().map_err(|error| failed(error.to_string()))?;
-    }
-    let inside = inside(&document).ok_or_else(|| failed("plotters wrote no SVG".to_owned()))?;
-    svg.group(&[("class", "axes"), ("transform", "scale(0.1)")]);
-    svg.raw(inside);
-    svg.close();
-
-    let middle = field.plot.left + field.plot.width / 2.0;
-    let below = field.plot.top + field.plot.height + 42.0;
-    let style = [
-        ("text-anchor", "middle"),
-        ("font-size", "13"),
-        ("fill", INK),
-    ];
-    let across = svg::fitted(&field.x.title, TITLE_SIZE, WIDTH - 32.0);
-    // A longer title would run into the legend.
-    let up = svg::fitted(&field.y.title, TITLE_SIZE, field.plot.height + 24.0);
-    svg.group(&[("class", "axis-titles")]);
-    svg.text(middle, below, &style, &across);
-    let upright = field.plot.top + field.plot.height / 2.0;
-    let turned = format!("rotate(-90 20 {upright})");
-    let style = [style[0], style[1], style[2], ("transform", turned.as_str())];
-    svg.text(20.0, upright, &style, &up);
-    svg.close();
-    Ok(())
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
-
-fn mesh<'a>(root: &Area<'a>, field: &Field, height: f64) -> Result<(), Failure<'a>> {
+/// Draws frame, grid, labels and titles of the axes.
+pub(super) fn draw(svg: &mut Svg, field: &Field) {
     let plot = field.plot;
-    let magnified = |length: f64| (length * MAGNIFIED).round() as i32;
-    let mut chart = ChartBuilder::on(root)
-        .margin_top(magnified(plot.top))
-        .margin_right(magnified(WIDTH - plot.left - plot.width))
-        .margin_bottom(magnified(height - plot.top - plot.height - AXIS_HEIGHT))
-        .set_label_area_size(LabelAreaPosition::Left, magnified(plot.left))
-        .set_label_area_size(LabelAreaPosition::Bottom, magnified(AXIS_HEIGHT))
-        .build_cartesian_2d(Position(&field.x.axis), Position(&field.y.axis))?;
-    let text = TextStyle::from(("sans-serif", 12.5 * MAGNIFIED * FACE)).color(&BLACK);
-    chart
-        .configure_mesh()
-        .axis_style(AXIS.stroke_width(10))
-        .bold_line_style(GRID.stroke_width(8))
-        .light_line_style(FAINT_GRID.stroke_width(8))
-        .x_label_style(text.clone())
-        .y_label_style(text)
-        .set_all_tick_mark_size(magnified(4.0))
-        .x_label_formatter(&|at| field.x.label(*at))
-        .y_label_formatter(&|at| field.y.label(*at))
-        .draw()?;
-    Ok(())
-}
+    let (left, top) = (plot.left, plot.top);
+    let (right, bottom) = (left + plot.width, field.bottom());
+    let across = |positions: &[f64]| -> Vec<f64> {
+        let axis = &field.x.axis;
+        let pixel = |&at: &f64| left + axis.share(at) * plot.width;
+        positions.iter().map(pixel).collect()
+    };
+    let up = |positions: &[f64]| -> Vec<f64> {
+        let axis = &field.y.axis;
+        let pixel = |&at: &f64| bottom - axis.share(at) * plot.height;
+        positions.iter().map(pixel).collect()
+    };
+    let (x, y) = (&field.x.axis, &field.y.axis);
+    let (xs, ys) = (across(&x.labelled), up(&y.labelled));
+    let faint = verticals(&across(&x.between), top, bottom) + &rows(&up(&y.between), left, right);
+    let grid = verticals(&xs, top, bottom) + &rows(&ys, left, right);
+    let frame = verticals(&[left], top, bottom) + &rows(&[bottom], left, right);
+    let ticks = verticals(&xs, bottom, bottom + TICK) + &rows(&ys, left - TICK, left);
 
-/// An axis as a plotters coordinate.
-struct Position<'a>(&'a Axis);
-
-impl Ranged for Position<'_> {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn range(&self) -> Range<f64> {
-        self.0.start..self.0.end
-    }
-
-    fn map(&self, position: &f64, (from, to): (i32, i32)) -> i32 {
-        let share = (position - self.0.start) / (self.0.end - self.0.start);
-        from + (f64::from(to - from) * share).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        if hint.weight().allow_light_points() {
-            self.0.between.clone()
-        } else {
-            self.0.labelled.clone()
+    svg.group(&[("class", "axes")]);
+    for (lines, stroke, width) in [
+        (faint, FAINT_GRID, "0.8"),
+        (grid, GRID, "0.8"),
+        (frame + &ticks, AXIS, "1"),
+    ] {
+        if !lines.is_empty() {
+            let style = [
+                ("stroke", stroke),
+                ("stroke-width", width),
+                ("d", lines.as_str()),
+            ];
+            svg.element("path", &style);
         }
     }
+    // A quarter of the size below a line, digits stand in its middle.
+    let beside = ys.iter().map(|y| (left - LABEL_GAP, y + LABEL_SIZE / 4.0));
+    labels(svg, &field.y, "end", beside);
+    let baseline = bottom + LABEL_GAP + 0.76 * LABEL_SIZE;
+    labels(svg, &field.x, "middle", xs.iter().map(|&x| (x, baseline)));
+    svg.close();
+    titles(svg, field);
 }
 
-/// The content of an SVG document, without its outermost tags.
-fn inside(document: &str) -> Option<&str> {
-    let (_, rest) = document.trim_end().strip_prefix("<svg ")?.split_once('>')?;
-    rest.strip_suffix("</svg>")
+fn verticals(xs: &[f64], from: f64, to: f64) -> String {
+    let [from, to] = [from, to].map(coordinate);
+    let line = |&x: &f64| format!("M{} {from}V{to}", coordinate(x));
+    xs.iter().map(line).collect()
+}
+
+fn rows(ys: &[f64], from: f64, to: f64) -> String {
+    let [from, to] = [from, to].map(coordinate);
+    let line = |&y: &f64| format!("M{from} {}H{to}", coordinate(y));
+    ys.iter().map(line).collect()
+}
+
+fn labels(svg: &mut Svg, side: &Side, anchor: &str, places: impl Iterator<Item = (f64, f64)>) {
+    let size = LABEL_SIZE.to_string();
+    svg.group(&[("text-anchor", anchor), ("font-size", &size), ("fill", INK)]);
+    for ((x, y), label) in places.zip(&side.labels).filter(|(_, it)| !it.is_empty()) {
+        svg.text(x, y, &[], label);
+    }
+    svg.close();
+}
+
+fn titles(svg: &mut Svg, field: &Field) {
+    let plot = field.plot;
+    let across = svg::fitted(&field.x.title, TITLE_SIZE, WIDTH - 32.0);
+    // A longer title would run into the legend.
+    let up = svg::fitted(&field.y.title, TITLE_SIZE, plot.height + 24.0);
+    let size = TITLE_SIZE.to_string();
+    svg.group(&[
+        ("class", "axis-titles"),
+        ("text-anchor", "middle"),
+        ("font-size", &size),
+        ("fill", INK),
+    ]);
+    let below = field.bottom() + 42.0;
+    svg.text(plot.left + plot.width / 2.0, below, &[], &across);
+    let middle = plot.top + plot.height / 2.0;
+    let turned = format!("rotate(-90 20 {})", coordinate(middle));
+    svg.text(20.0, middle, &[("transform", &turned)], &up);
+    svg.close();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Plot;
+    use super::super::axis::{Axis, Scale};
+    use super::*;
+
+    #[test]
+    fn lines_ticks_and_labels_stand_at_the_positions_of_the_axes() {
+        let label = |value: f64, _| format!("{value}");
+        let x = Axis {
+            end: 1.0,
+            between: vec![0.25],
+            ..Axis::over(Scale::Linear, []).labelled_at(&[0.0, 0.5])
+        };
+        let y = Axis::of_names(2);
+        let field = Field {
+            plot: Plot {
+                left: 100.0,
+                top: 50.0,
+                width: 400.0,
+                height: 200.0,
+            },
+            x: Side::new(x, "x & y", String::new(), label),
+            y: Side::new(y, "", String::new(), label),
+        };
+        let mut svg = Svg::default();
+        draw(&mut svg, &field);
+        let svg = svg.into_string();
+        for part in [
+            r##"stroke="#EEEEEE" stroke-width="0.8" d="M200 50V250"/>"##,
+            r#"d="M100 50V250M300 50V250M100 200H500M100 100H500"/>"#,
+            r#"d="M100 50V250M100 250H500M100 250V254M300 250V254M96 200H100M96 100H100"/>"#,
+            r#"<text x="92" y="203.1">0</text>"#,
+            r#"<text x="300" y="267.5">0.5</text>"#,
+            r#"<text x="300" y="292">x &amp; y</text>"#,
+        ] {
+            assert!(svg.contains(part), "{part}\n{svg}");
+        }
+    }
 }

@@ -11,15 +11,14 @@ pub(crate) const LABEL_SIZE: f64 = 12.5;
 pub(crate) struct Side {
     pub(crate) axis: Axis,
     pub(crate) title: String,
-    /// One for each of [`Axis::labelled`].
-    labels: Vec<String>,
+    /// One for each of [`Axis::labelled`]; empty if it has no room.
+    pub(crate) labels: Vec<String>,
     /// The unit by which the page's script labels a zoomed axis.
     unit: String,
 }
 
 impl Side {
-    /// An axis of which `label` gives the label of a value, where `greatest` is the end. Plotters
-    /// writes title and labels without a check of their characters.
+    /// An axis of which `label` gives the label of a value, where `greatest` is the end.
     pub(crate) fn new(
         axis: Axis,
         title: &str,
@@ -28,11 +27,11 @@ impl Side {
     ) -> Self {
         let greatest = axis.greatest();
         let labels = axis.labelled.iter();
-        let label = |&at: &f64| svg::printable(&label(axis.value(at), greatest));
+        let label = |&at: &f64| label(axis.value(at), greatest);
         let labels = labels.map(label).collect();
         Self {
             axis,
-            title: svg::printable(title),
+            title: title.to_owned(),
             labels,
             unit,
         }
@@ -43,23 +42,15 @@ impl Side {
         self.axis.is_of_names
     }
 
-    /// The label at a position of [`Axis::labelled`].
-    pub(crate) fn label(&self, position: f64) -> String {
-        let at = self.axis.labelled.iter().position(|&at| at == position);
-        at.and_then(|at| self.labels.get(at).cloned())
-            .unwrap_or_default()
-    }
-
     /// Drops labels that would overlap others within `width` pixels. Their lines remain.
     pub(crate) fn thinned(mut self, width: f64) -> Self {
         let axis = &self.axis;
-        let pixels = |at: f64| (at - axis.start) / (axis.end - axis.start) * width;
         let mut free = f64::NEG_INFINITY;
         let mut order: Vec<usize> = (0..axis.labelled.len()).collect();
         order.sort_by(|&a, &b| axis.labelled[a].total_cmp(&axis.labelled[b]));
         for index in order {
             let half = svg::width(&self.labels[index], LABEL_SIZE) / 2.0;
-            let middle = pixels(axis.labelled[index]);
+            let middle = axis.share(axis.labelled[index]) * width;
             if middle - half < free {
                 self.labels[index].clear();
             } else {

@@ -99,7 +99,7 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// A text in which U+FFFD replaces the characters that XML does not allow.
-pub(crate) fn printable(text: &str) -> String {
+fn printable(text: &str) -> String {
     let replaced = |character: char| match character {
         '\t' | '\n' => character,
         '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
