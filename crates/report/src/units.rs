@@ -1,6 +1,6 @@
 //! Numbers as text: three significant digits and a unit, joined by a no-break space.
 
-use jiff::Timestamp;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Three significant digits, no exponent: `0.00312`, `1.24`, `12.4`, `124`, `1240`.
 pub(crate) fn number(value: f64) -> String {
@@ -229,9 +229,10 @@ pub(crate) fn plain_count(number: f64) -> String {
 
 /// `2026-11-21 01:12 UTC`, from nanoseconds of Unix time.
 pub(crate) fn moment(unix_ns: u64) -> String {
-    // Every `u64` of nanoseconds is before the year 2555.
-    let time = Timestamp::from_nanosecond(unix_ns.into()).unwrap_or(Timestamp::MAX);
-    time.strftime("%Y-%m-%d %H:%M UTC").to_string()
+    let time = UNIX_EPOCH + Duration::from_nanos(unix_ns);
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    let (day, time) = text.split_once('T').unwrap_or_default();
+    format!("{day} {} UTC", time.get(..5).unwrap_or_default())
 }
 
 /// `1 trial`, `2 trials`.

@@ -1,12 +1,12 @@
 //! The time in a run folder's name.
 
-use jiff::Timestamp;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// `YYYYMMDD-HHMMSS`, UTC.
 pub(super) fn of(unix_ns: u64) -> String {
-    // Every `u64` of nanoseconds is before the year 2555.
-    let time = Timestamp::from_nanosecond(unix_ns.into()).unwrap_or(Timestamp::MAX);
-    time.strftime("%Y%m%d-%H%M%S").to_string()
+    let time = UNIX_EPOCH + Duration::from_nanos(unix_ns);
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    text.replace(['-', ':', 'Z'], "").replace('T', "-")
 }
 
 #[cfg(test)]

@@ -124,9 +124,11 @@ impl Handler {
 
 /// The answer to `HEAD`, in the published form, with the time of UTC in seconds since 1970.
 fn head(unix_s: u64, space_used: u64) -> String {
-    let seconds = i64::try_from(unix_s).unwrap_or_default();
-    let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
-    let date = time.strftime("%-Y-%-m-%-d %-H:%-M:%-S");
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(unix_s);
+    let padded = humantime::format_rfc3339_seconds(time).to_string();
+    let date = padded.replace(['T', 'Z'], " ").replace("-0", "-");
+    let date = date.replace(" 0", " ").replace(":0", ":");
+    let date = date.trim_end();
     format!(
         "Date: {date}\nVersion: HTTP 1.1\nAccept: text/plain\n\
          Content-Type: application/json\nSpace Used: {space_used}\n"
