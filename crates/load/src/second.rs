@@ -108,9 +108,9 @@ mod tests {
     fn second_without_answers_has_no_latencies() {
         let mut window = Window::default();
         window.counts.outstanding = 7;
-        assert_eq!(line(&window), "1.0s 0.00 - - - - - 7");
+        assert_eq!(line(&window), "1.0s 0 - - - - - 7");
         // A failed request adds a lower bound of its response time, although it was not answered.
         window.latencies.of(Op::Get).censored.record(100);
-        assert_eq!(line(&window), "1.0s 0.00 ≥100 ns ≥100 ns ≥100 ns - - 7");
+        assert_eq!(line(&window), "1.0s 0 ≥100 ns ≥100 ns ≥100 ns - - 7");
     }
 }

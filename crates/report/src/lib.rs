@@ -29,10 +29,10 @@ mod terminal;
 mod trials_csv;
 mod units;
 
+pub use self::units::plural;
 pub use error::Error;
 pub use gallery::{Gallery, gallery};
 pub use history::{History, history};
 pub use render::{Rendered, SvgFigure, figures_of, page_of, render, target_text, text_summary};
 pub use run::{MissingTrial, Run, check_readable};
 pub use trials_csv::{COLUMNS, write_csv};
-pub use units::plural;

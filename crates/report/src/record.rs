@@ -411,7 +411,7 @@ impl Factor {
     pub fn value_text(&self, value: &Value) -> String {
         match (value, &self.unit) {
             (Value::Number(number), Some(unit)) => unit.exact(*number),
-            (Value::Number(number), None) => crate::units::plain_tick(*number),
+            (Value::Number(number), None) => crate::units::plain(*number),
             (Value::Text(text), _) => text.clone(),
         }
     }

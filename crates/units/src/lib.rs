@@ -14,11 +14,14 @@
 //! for people are rounded.
 //!
 //! The flags that memcached defines (`-m 64`, `-I 1m`) keep memcached's own grammar, in which `1m`
-//! is 1 MiB; their parsers stand with those flags. The report page has its own typography.
+//! is 1 MiB; their parsers stand with those flags. The report page joins number and
+//! unit by a no-break space ([`Quantity::words`]).
 #![forbid(unsafe_code)]
 
 mod parse;
+mod quantity;
 mod show;
 
 pub use parse::{UnitError, count, duration_ns, rate_rps, share, size_bytes};
+pub use quantity::{Quantity, number, plain};
 pub use show::{duration_argument, duration_text, show_duration, show_rate, show_share, show_size};

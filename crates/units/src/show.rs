@@ -1,29 +1,28 @@
 //! Shows durations, rates, sizes and shares as text.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Returns a duration as text with three digits, in the largest unit that does not exceed the
-/// duration: `412 ns`, `1.84 ms`.
+use crate::quantity::Quantity;
+
+/// Returns a duration as text with three digits: `412 ns`, `1.84 ms`.
 #[must_use]
 pub fn show_duration(ns: u64) -> String {
-    let (scale, unit) = match ns {
-        0..1_000 => return format!("{ns} ns"),
-        1_000..1_000_000 => (1e3, "µs"),
-        1_000_000..1_000_000_000 => (1e6, "ms"),
-        _ => (1e9, "s"),
-    };
-    three_digits(ns as f64 / scale, unit)
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        _ => spaced(&Quantity::Duration.words(ns as f64)),
+    }
 }
 
-/// Returns a rate as text with three digits: `950`, `203 k`, `1.25 M`.
+/// Returns a rate as text with three digits, without its unit: `950`, `203 k`, `1.25 M`.
 #[must_use]
 pub fn show_rate(rate_rps: f64) -> String {
-    match rate_rps {
-        rate if rate < 1e3 => three_digits(rate, ""),
-        rate if rate < 1e6 => three_digits(rate / 1e3, "k"),
-        rate => three_digits(rate / 1e6, "M"),
-    }
+    let words = spaced(&Quantity::Rate.words(rate_rps));
+    words.trim_end_matches("/s").trim_end().to_owned()
+}
+
+/// For a terminal, where a no-break space serves nobody.
+pub(crate) fn spaced(words: &str) -> String {
+    words.replace('\u{a0}', " ")
 }
 
 /// Returns a duration of seconds, minutes or hours as text, in at most two units: `1 h 2 min`,
@@ -55,14 +54,11 @@ pub fn duration_argument(duration_ns: u64) -> String {
 /// not a whole number: `64 MiB`, `23.5 GiB`, `1023 bytes`.
 #[must_use]
 pub fn show_size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = UNITS.into_iter().find(|(unit, _)| bytes >= *unit);
-    let Some((unit, name)) = unit else {
-        return format!("{bytes} bytes");
-    };
-    match bytes % unit {
-        0 => format!("{} {name}", bytes / unit),
-        _ => format!("{:.1} {name}", bytes as f64 / unit as f64),
+    let (factor, name) = Quantity::Bytes.unit(bytes as f64);
+    match bytes as f64 / factor {
+        _ if factor == 1.0 => format!("{bytes} bytes"),
+        whole if whole.fract() == 0.0 => format!("{whole} {name}"),
+        part => format!("{part:.1} {name}"),
     }
 }
 
@@ -70,20 +66,6 @@ pub fn show_size(bytes: u64) -> String {
 #[must_use]
 pub fn show_share(share: f64) -> String {
     format!("{}%", (share * 1e4).round() / 100.0)
-}
-
-fn three_digits(number: f64, unit: &str) -> String {
-    let decimals = match number {
-        n if n < 9.995 => 2,
-        n if n < 99.95 => 1,
-        _ => 0,
-    };
-    let mut text = format!("{number:.decimals$}");
-    if !unit.is_empty() {
-        // Writing into a String cannot fail.
-        let _ = write!(text, " {unit}");
-    }
-    text
 }
 
 #[cfg(test)]
@@ -100,6 +82,7 @@ mod tests {
             (1_840_000, "1.84 ms"),
             (99_960, "100 µs"),
             (12_345, "12.3 µs"),
+            (999_960, "1.00 ms"),
         ];
         for (ns, shown) in durations {
             assert_eq!(show_duration(ns), shown);
@@ -108,6 +91,7 @@ mod tests {
             (950.0, "950"),
             (203_400.0, "203 k"),
             (1_250_000.0, "1.25 M"),
+            (999_960.0, "1.00 M"),
         ] {
             assert_eq!(show_rate(rate), shown);
         }

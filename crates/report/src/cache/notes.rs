@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::cache::folder::{Phase, Plan, Sweep};
 use crate::cache::settings::Vary;
 use crate::cache::{Missing, Run};
-use crate::units;
+use crate::units::{self, Quantity};
 
 /// One line on what was measured.
 pub(crate) fn about(run: &Run) -> String {
@@ -48,7 +48,7 @@ pub(crate) fn about(run: &Run) -> String {
         if plan.quick { " (quick)" } else { "" },
         connections(plan),
         units::plural(u64::from(plan.repeats), "trial"),
-        units::duration_tick(plan.trial_ns as f64),
+        Quantity::Duration.exact(plan.trial_ns as f64),
     )
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn quick(run: &Run) -> String {
         "Quick run: {}, {} of {} per point. Sufficient to see the shape, not to quote.",
         connections(&run.plan),
         units::plural(u64::from(run.plan.repeats), "trial"),
-        units::duration_tick(run.plan.trial_ns as f64),
+        Quantity::Duration.exact(run.plan.trial_ns as f64),
     )
 }
 

@@ -17,6 +17,7 @@ use crate::cache::{Run, answer, notes, verdict};
 use crate::chart::Drawing;
 use crate::page::{self, FigurePart, SCRIPT, STYLE};
 use crate::target_verdict::Judged;
+use crate::units::Quantity;
 use crate::{Error, units};
 
 #[derive(Template)]
@@ -101,7 +102,7 @@ pub(crate) fn html(
         figures: drawings.iter().map(page::figure_part).collect(),
         laws: tables::laws(curves),
         law_tolerance: units::percent(measure::LITTLES_LAW_TOLERANCE),
-        lateness_limit: units::duration_tick(measure::LATENESS_LIMIT_NS as f64),
+        lateness_limit: Quantity::Duration.exact(measure::LATENESS_LIMIT_NS as f64),
         busy_limit: units::percent(measure::BUSY_LIMIT),
         missing: tables::missing(run),
         skipped: skipped.collect(),

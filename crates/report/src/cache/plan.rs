@@ -9,7 +9,7 @@ use super::metrics::metrics;
 use super::settings::Vary;
 use crate::figure::{self, Figure};
 use crate::record::{Factor, Factors, Plan, Repeats, SCHEMA, Stage, Unit, Value};
-use crate::units;
+use crate::units::{self, Quantity};
 
 /// The factor whose values are servers.
 pub const SERVER: &str = "server";
@@ -195,7 +195,7 @@ pub fn suspects() -> BTreeMap<String, String> {
     let meaning = format!(
         "(the generator's own lateness exceeds {} at the 99th percentile); they do not count for \
          tail and knee",
-        units::duration_tick(measure::LATENESS_LIMIT_NS as f64),
+        Quantity::Duration.exact(measure::LATENESS_LIMIT_NS as f64),
     );
     BTreeMap::from([(GENERATOR_LIMITED.to_owned(), meaning)])
 }

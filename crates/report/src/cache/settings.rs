@@ -91,7 +91,7 @@ impl Vary {
     pub fn condition(&self, value: f64) -> String {
         match self {
             Self::Connections(_) => units::plural(value.round() as u64, "connection"),
-            Self::Depth(_) => format!("depth\u{a0}{}", units::plain_tick(value)),
+            Self::Depth(_) => format!("depth\u{a0}{}", units::plain(value)),
             Self::Update(_) => format!("updates\u{a0}{}", percent(value)),
             Self::Saturating(_) if value == 0.0 => "no saturating connection".to_owned(),
             Self::Saturating(_) => units::plural(value.round() as u64, "saturating connection"),
@@ -113,7 +113,7 @@ impl Vary {
 
 /// A share in per cent, in full precision.
 fn percent(share: f64) -> String {
-    format!("{}\u{a0}%", units::plain_tick(share * 100.0))
+    format!("{}\u{a0}%", units::plain(share * 100.0))
 }
 
 fn put<T: Copy>(values: &[T], at: usize, target: &mut T) {

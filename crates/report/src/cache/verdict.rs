@@ -167,7 +167,7 @@ fn knee(curve: &CurveFindings) -> String {
     );
     let within = format!(
         "Its p99 stays within {} times its plateau of {plateau} up to {at}",
-        units::plain_tick(knee.limit_ns / knee.plateau_ns),
+        units::plain(knee.limit_ns / knee.plateau_ns),
     );
     let unknown = match knee.unknown_above {
         1 => "one level".to_owned(),

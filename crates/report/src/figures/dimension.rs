@@ -198,7 +198,7 @@ pub(super) fn side(unit: Option<&Unit>, shown: Option<&Unit>, axis: Axis, title:
     match (unit, shown) {
         (Some(unit), Some(shown)) => {
             let factor = unit.to(shown).unwrap_or(1.0);
-            let label = |value: f64, _: f64| units::plain_tick(value * factor);
+            let label = |value: f64, _: f64| units::plain(value * factor);
             Side::new(axis, title, plain_script(factor), label)
         }
         (Some(unit), None) => {
@@ -206,7 +206,7 @@ pub(super) fn side(unit: Option<&Unit>, shown: Option<&Unit>, axis: Axis, title:
             Side::new(axis, title, unit.script(), label)
         }
         (None, _) => {
-            let label = |value: f64, _: f64| units::plain_tick(value);
+            let label = |value: f64, _: f64| units::plain(value);
             Side::new(axis, title, "count".to_owned(), label)
         }
     }

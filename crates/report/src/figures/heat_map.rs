@@ -86,8 +86,8 @@ impl<'a> HeatMap<'a> {
     /// A moment in words: `12 s`, or the number of the entry in the series.
     fn moment(&self, at: f64) -> String {
         match self.panel.figure.step_s {
-            Some(_) => units::plain_tick(at) + "\u{a0}s",
-            None => format!("number {}", units::plain_tick(at + 1.0)),
+            Some(_) => units::plain(at) + "\u{a0}s",
+            None => format!("number {}", units::plain(at + 1.0)),
         }
     }
 

@@ -109,7 +109,7 @@ impl Unit {
         match self.known() {
             Some((quantity, factor)) => quantity.exact(number * factor),
             None if self.is_count() => units::plain_count(number),
-            None => self.joined(&units::plain_tick(number)),
+            None => self.joined(&units::plain(number)),
         }
     }
 
@@ -119,11 +119,9 @@ impl Unit {
         match self.known() {
             _ if number == 0.0 => "0".to_owned(),
             Some((Quantity::Rate, factor)) => units::rate_tick(number * factor, greatest * factor),
-            Some((Quantity::Duration, factor)) => units::duration_tick(number * factor),
-            Some((Quantity::Bytes, factor)) => units::bytes_tick(number * factor),
-            Some((Quantity::Share, _)) => self.exact(number),
+            Some((Quantity::Duration | Quantity::Bytes | Quantity::Share, _)) => self.exact(number),
             None if self.is_count() && number.fract() == 0.0 => units::plain_count(number),
-            Some((Quantity::Factor, _)) | None => units::plain_tick(number),
+            Some((Quantity::Factor, _)) | None => units::plain(number),
         }
     }
 
