@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use toml::de::DeTable;
 
 use crate::cache::v1;
 use crate::read::{line_of, read_bounded};
@@ -43,12 +44,6 @@ pub struct MissingTrial<'a> {
     pub failure: Option<&'a str>,
 }
 
-/// The first line that both versions of a plan have.
-#[derive(Deserialize)]
-struct Versioned {
-    schema: String,
-}
-
 /// The run folders directly in a folder, by name.
 pub(crate) fn run_folders(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut folders: Vec<PathBuf> = fs::read_dir(folder)
@@ -79,11 +74,15 @@ impl Run {
         let trials_path = folder.join("trials.jsonl");
         let host = read_host(&folder.join("host.json"))?;
         let text = read_bounded(&plan_path, limits::PLAN_BYTES)?;
-        let versioned: Versioned = parse(&plan_path, &text)?;
-        let (plan, records, torn) = if versioned.schema == cache::folder::SCHEMA {
-            v1::read_plan_and_trials(&plan_path, &trials_path)?
-        } else if versioned.schema == SCHEMA {
-            let plan: Plan = parse(&plan_path, &text)?;
+        let wrong = |error| unreadable(&plan_path, &text, &error);
+        let table = DeTable::parse(&text).map_err(wrong)?;
+        let schema = table.get_ref().get("schema");
+        let schema = schema.and_then(|it| it.get_ref().as_str()).unwrap_or("");
+        let (plan, records, torn) = if schema == cache::folder::SCHEMA {
+            let plan = Deserialize::deserialize(toml::Deserializer::from(table)).map_err(wrong)?;
+            v1::convert(&plan, &plan_path, &trials_path)?
+        } else if schema == SCHEMA {
+            let plan = Plan::deserialize(toml::Deserializer::from(table)).map_err(wrong)?;
             check_plan(&plan)
                 .map_err(|what| Error::content(&plan_path, 1, what, "split the experiment"))?;
             let remedy = "rename it in the experiment file";
@@ -92,8 +91,7 @@ impl Run {
             (plan, records, torn)
         } else {
             let what = format!(
-                "schema is {:?}, this build reads {SCHEMA:?} and {:?}",
-                versioned.schema,
+                "schema is {schema:?}, this build reads {SCHEMA:?} and {:?}",
                 cache::folder::SCHEMA
             );
             let remedy = "use the build that made the run";
@@ -138,12 +136,10 @@ impl Run {
     }
 }
 
-fn parse<'de, T: Deserialize<'de>>(path: &Path, text: &'de str) -> Result<T, Error> {
-    toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(text, span.start));
-        let remedy = "the plan is written by the run, not by hand";
-        Error::content(path, line, error.message(), remedy)
-    })
+fn unreadable(plan: &Path, text: &str, error: &toml::de::Error) -> Error {
+    let line = error.span().map_or(1, |span| line_of(text, span.start));
+    let remedy = "the plan is written by the run, not by hand";
+    Error::content(plan, line, error.message(), remedy)
 }
 
 /// Checks whether a run of this plan could be read, before it is made.

@@ -3,45 +3,27 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::folder::{Measurement, Outcome, Phase, Plan, SCHEMA, Trial};
+use super::folder::{Measurement, Outcome, Phase, Plan, Trial};
 use super::{plan, trial};
 use crate::Error;
 use crate::limits;
-use crate::read::{line_of, read_bounded};
+use crate::read::read_bounded;
 use crate::record::{self, Record};
 
-/// Reads a plan of the first version.
-pub(crate) fn read_plan_and_trials(
+/// A plan of the first version and its trials, in the form of the present one.
+pub(crate) fn convert(
+    first: &Plan,
     plan_path: &Path,
     trials_path: &Path,
 ) -> Result<(record::Plan, Vec<Record>, bool), Error> {
-    let first = read_plan(plan_path)?;
-    let (trials, torn) = read_trials(trials_path, &first)?;
-    let general = plan::general(&first);
-    let records = trials.iter().map(|it| trial::general(it, &first)).collect();
+    check_plan(first, plan_path)?;
+    let (trials, torn) = read_trials(trials_path, first)?;
+    let general = plan::general(first);
+    let records = trials.iter().map(|it| trial::general(it, first)).collect();
     Ok((general, records, torn))
 }
 
-fn read_plan(path: &Path) -> Result<Plan, Error> {
-    let text = read_bounded(path, limits::DESCRIPTION_BYTES)?;
-    let plan: Plan = toml::from_str(&text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(&text, span.start));
-        Error::content(
-            path,
-            line,
-            error.message(),
-            "the plan is written by the run, not by hand",
-        )
-    })?;
-    if plan.schema != SCHEMA {
-        let what = format!("schema is {:?}, this build reads {SCHEMA:?}", plan.schema);
-        return Err(Error::content(
-            path,
-            1,
-            what,
-            "use the build that made the run",
-        ));
-    }
+fn check_plan(plan: &Plan, path: &Path) -> Result<(), Error> {
     if plan.servers.len() > limits::SERVERS {
         let what = format!(
             "{} servers, at most {}",
@@ -64,7 +46,7 @@ fn read_plan(path: &Path) -> Result<Plan, Error> {
         let what = format!("{planned} trials planned, at most {}", limits::TRIALS);
         return Err(Error::content(path, 1, what, "split the experiment"));
     }
-    Ok(plan)
+    Ok(())
 }
 
 fn read_trials(path: &Path, plan: &Plan) -> Result<(Vec<Trial>, bool), Error> {
