@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use report::record::{Factor, Factors, Value};
+use serde::de::MapAccess;
 use serde::{Deserialize, Deserializer};
-use toml::Spanned;
 
 use crate::error::{did_you_mean, nearest};
 use crate::kind::{Kind, Violation};
@@ -49,22 +49,41 @@ pub(crate) struct Listed {
 
 impl<'de> Deserialize<'de> for Listed {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        let tables: Vec<BTreeMap<Spanned<String>, Value>> = Vec::deserialize(source)?;
         let mut listed = Self::default();
-        for table in tables {
-            let mut keys: Vec<&Spanned<String>> = table.keys().collect();
-            keys.sort_by_key(|key| key.span().start);
-            for key in keys {
-                if !listed.names.contains(key.get_ref()) {
-                    listed.names.push(key.get_ref().clone());
+        for InOrder(cell) in Vec::deserialize(source)? {
+            for (name, _) in &cell {
+                if !listed.names.contains(name) {
+                    listed.names.push(name.clone());
                 }
             }
-            let cell = table
-                .into_iter()
-                .map(|(key, value)| (key.into_inner(), value));
-            listed.cells.push(cell.collect());
+            listed.cells.push(cell.into_iter().collect());
         }
         Ok(listed)
+    }
+}
+
+/// The entries of a table in the order of the file.
+struct InOrder(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for InOrder {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = InOrder;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a table of factors and their values")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InOrder, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(InOrder(entries))
+            }
+        }
+        source.deserialize_map(Visitor)
     }
 }
 

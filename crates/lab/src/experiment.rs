@@ -12,6 +12,7 @@ use report::figure::{self, Figure};
 use report::published::{self, Published};
 use report::record::{Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
 use report::target::{self, Target};
+use report::{Located, LocatedError};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -467,9 +468,8 @@ impl Experiment {
 
     /// The experiment's content: the long form, or the one with the changes of `[quick]`.
     pub(crate) fn content(&self, quick: bool) -> Result<Content, Error> {
-        let explain =
-            |error: toml::de::Error| location::explain(&error, &self.path, &self.text, &[]);
-        let parsed = DeTable::parse(&self.text).map_err(explain)?;
+        let explain = |error: LocatedError| location::explain(&error, &self.path, &self.text, &[]);
+        let parsed = DeTable::parse(&self.text).map_err(|error| explain(error.into()))?;
         let span = parsed.span();
         let mut table = parsed.into_inner();
         match table.remove("quick").map(Spanned::into_inner) {
@@ -489,10 +489,10 @@ impl Experiment {
         }
         // The tables of the kind first: a misspelt key of the laboratory is an unknown key there,
         // and here only a missing one.
-        let own = toml::Deserializer::from(Spanned::new(span.clone(), table));
+        let own = Located::from(Spanned::new(span.clone(), table));
         let kind = (entry.read)(own)
             .map_err(|error| location::explain(&error, &self.path, &self.text, &GENERAL))?;
-        let general = toml::Deserializer::from(Spanned::new(span, general));
+        let general = Located::from(Spanned::new(span, general));
         let general = General::deserialize(general).map_err(explain)?;
         Ok(Content {
             question: general.question,

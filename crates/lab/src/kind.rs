@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use report::figure::Figure;
 use report::record::{Factor, Factors, Measured, Metric, Record, Repeats, Stage, Value};
+use report::{Located, LocatedError};
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
@@ -264,8 +265,7 @@ pub struct Resolved {
     pub notes: Vec<String>,
 }
 
-type Read = fn(toml::Deserializer<'_>) -> Result<Box<dyn Kind>, toml::de::Error>;
-type Restore = fn(toml::Table) -> Result<Box<dyn Kind>, toml::de::Error>;
+type Read = fn(Located<'_>) -> Result<Box<dyn Kind>, LocatedError>;
 
 /// A kind, by its name in experiment files.
 #[derive(Debug, Clone, Copy)]
@@ -275,17 +275,18 @@ pub struct Entry {
     /// Reads the kind's tables of an experiment file.
     pub read: Read,
     /// Reads the settings of a plan.
-    pub restore: Restore,
+    pub restore: Read,
 }
 
 impl Entry {
     /// A kind whose settings have one form in files and plans.
     #[must_use]
     pub const fn of<K: Kind + DeserializeOwned + 'static>(name: &'static str) -> Self {
+        let read: Read = |source| Ok(Box::new(K::deserialize(source)?));
         Self {
             name,
-            read: |source| Ok(Box::new(K::deserialize(source)?)),
-            restore: |table| Ok(Box::new(table.try_into::<K>()?)),
+            read,
+            restore: read,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
+use report::LocatedError;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, DeValue};
@@ -12,12 +13,12 @@ use crate::error::{Error, did_you_mean, nearest};
 /// Rewrites an error of the parser for users. `more` are known keys of the top of the file that the
 /// parser did not expect.
 pub(crate) fn explain(
-    error: &toml::de::Error,
+    error: &LocatedError,
     path: &str,
     text: &str,
     more: &[&'static str],
 ) -> Error {
-    let start = error.span().map(|span| span.start);
+    let start = error.start();
     let place = match start {
         Some(start) => format!("{path}:{}", line_at(text, start)),
         None => path.to_owned(),

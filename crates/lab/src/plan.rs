@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use report::record::Plan;
+use toml::de::DeTable;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
@@ -105,7 +106,9 @@ pub(crate) fn kind_of(plan: &Plan, options: &Options) -> Result<Box<dyn Kind>, E
     };
     let entry = options.kinds.iter().find(|it| it.name == plan.kind);
     let entry = entry.ok_or_else(|| bad(format!("no kind of trial `{}`", plan.kind)))?;
-    (entry.restore)(plan.settings.clone()).map_err(|error| bad(error.message().to_owned()))
+    let text = toml::to_string(&plan.settings).map_err(|error| bad(error.to_string()))?;
+    let settings = DeTable::parse(&text).map_err(|error| bad(error.message().to_owned()))?;
+    (entry.restore)(settings.into()).map_err(|error| bad(error.message().to_owned()))
 }
 
 #[cfg(test)]

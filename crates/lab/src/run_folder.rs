@@ -142,8 +142,7 @@ fn read_host(path: &Path) -> Option<Host> {
 
 fn is_same_run(path: &Path, plan: &Plan, host: &Host) -> bool {
     let written = fs::read_to_string(path.join(PLAN));
-    let same_plan =
-        written.is_ok_and(|text| toml::from_str::<Plan>(&text).is_ok_and(|p| p == *plan));
+    let same_plan = written.is_ok_and(|text| Plan::parse(&text).is_ok_and(|p| p == *plan));
     let same_build = read_host(path).is_some_and(|written| written.curtail == host.curtail);
     same_plan && same_build
 }

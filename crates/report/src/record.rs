@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use toml::de::DeTable;
 
 mod host;
 mod target;
@@ -29,6 +30,7 @@ pub use value::Value;
 
 use crate::figure::Figure;
 use crate::published::Published;
+use crate::{Located, LocatedError};
 
 /// The version of everything in this module.
 pub const SCHEMA: &str = "curtail.run/2";
@@ -337,6 +339,14 @@ impl Measured {
 }
 
 impl Plan {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// The text is not TOML, or not a plan of this version.
+    pub fn parse(text: &str) -> Result<Self, LocatedError> {
+        Self::deserialize(Located::from(DeTable::parse(text)?))
+    }
+
     /// The definition of a factor.
     #[must_use]
     pub fn factor(&self, name: &str) -> Option<&Factor> {

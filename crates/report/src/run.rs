@@ -14,7 +14,7 @@ use crate::cache::v1;
 use crate::read::{line_of, read_bounded};
 use crate::record::{Host, Metric, Outcome, Plan, Record, SCHEMA};
 use crate::trials_csv::{COLUMNS, FLAG_SUFFIX};
-use crate::{Error, cache, limits};
+use crate::{Error, Located, LocatedError, cache, limits};
 
 /// A run, as read from its folder.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,15 +74,15 @@ impl Run {
         let trials_path = folder.join("trials.jsonl");
         let host = read_host(&folder.join("host.json"))?;
         let text = read_bounded(&plan_path, limits::PLAN_BYTES)?;
-        let wrong = |error| unreadable(&plan_path, &text, &error);
-        let table = DeTable::parse(&text).map_err(wrong)?;
+        let wrong = |error: LocatedError| unreadable(&plan_path, &text, &error);
+        let table = DeTable::parse(&text).map_err(|error| wrong(error.into()))?;
         let schema = table.get_ref().get("schema");
         let schema = schema.and_then(|it| it.get_ref().as_str()).unwrap_or("");
         let (plan, records, torn) = if schema == cache::folder::SCHEMA {
-            let plan = Deserialize::deserialize(toml::Deserializer::from(table)).map_err(wrong)?;
+            let plan = Deserialize::deserialize(Located::from(table)).map_err(wrong)?;
             v1::convert(&plan, &plan_path, &trials_path)?
         } else if schema == SCHEMA {
-            let plan = Plan::deserialize(toml::Deserializer::from(table)).map_err(wrong)?;
+            let plan = Plan::deserialize(Located::from(table)).map_err(wrong)?;
             check_plan(&plan)
                 .map_err(|what| Error::content(&plan_path, 1, what, "split the experiment"))?;
             let remedy = "rename it in the experiment file";
@@ -136,8 +136,8 @@ impl Run {
     }
 }
 
-fn unreadable(plan: &Path, text: &str, error: &toml::de::Error) -> Error {
-    let line = error.span().map_or(1, |span| line_of(text, span.start));
+fn unreadable(plan: &Path, text: &str, error: &LocatedError) -> Error {
+    let line = error.start().map_or(1, |start| line_of(text, start));
     let remedy = "the plan is written by the run, not by hand";
     Error::content(plan, line, error.message(), remedy)
 }

@@ -49,7 +49,7 @@ pub(crate) use trial::cpu_list;
 pub(crate) const ENTRY: Entry = Entry {
     name: cache::KIND,
     read: |source| Ok(Box::new(Cache::from(File::deserialize(source)?))),
-    restore: |table| Ok(Box::new(table.try_into::<Cache>()?)),
+    restore: |source| Ok(Box::new(Cache::deserialize(source)?)),
 };
 
 /// The tables of a file.
