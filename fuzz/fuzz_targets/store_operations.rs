@@ -2,6 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+// The checks are tests of the store, where it is `crate`.
+use store::*;
 
 #[path = "../../crates/store/tests/against_model/pair.rs"]
 mod pair;

@@ -39,6 +39,9 @@ share_environment() {
 unpack_source() {
     package=$1 source=$folder/$2 test=$3
     archive=$source.tar.gz
+    # Until the client ends: another test may run it from the same folder.
+    exec 8>"$folder/lock"
+    flock 8
     if ! [ -e "$archive" ]; then
         "$environment/bin/pip" download --quiet --disable-pip-version-check --no-deps \
             --retries 1 --no-build-isolation --no-binary :all: --dest "$folder" \

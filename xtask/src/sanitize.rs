@@ -10,28 +10,25 @@ use crate::cargo;
 use crate::suite::{self, Tally};
 
 /// The tests of what the store does with memory: its own, and those that hold it against the model.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 8] = [
     "--package",
     "store",
-    "--test",
-    "bounds",
-    "--test",
-    "torn",
-    "--test",
-    "against_model",
-    "--test",
-    "contention",
+    "--lib",
+    "--",
+    "tests::bounds",
+    "tests::torn",
+    "tests::against_model",
+    "tests::contention",
 ];
 
 /// The tests of what fibres do with stacks; the sanitizer is told of every switch between them.
 /// Those in documents are left out: they are not linked with it.
-const FIBRES: [&str; 6] = [
+const FIBRES: [&str; 5] = [
     "--package",
     "fibre",
     "--features",
     "fibre/sanitizer",
     "--lib",
-    "--tests",
 ];
 
 /// Runs them, the search for torn reads for so many seconds.

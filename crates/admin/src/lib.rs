@@ -25,6 +25,9 @@ mod figures;
 pub mod limits;
 mod pages;
 mod source;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 mod worker;
 
 pub use connection::HttpSession;

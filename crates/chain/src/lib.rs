@@ -30,6 +30,9 @@
 pub mod limits;
 mod link;
 mod node;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 
 pub use link::{Link, Next};
 pub use node::{Header, Kind, Node, NodeError, Prefix, node_len};

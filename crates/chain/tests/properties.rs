@@ -1,11 +1,10 @@
 //! Nodes as values and as bytes.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use chain::limits::{ADDRESS_MAX, GENERATION_MAX, HEADER_LEN, KEY_LEN_MAX, NODE_LEN_MAX};
-use chain::{Kind, Link, Next, Node, NodeError, Prefix, node_len};
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+use crate::limits::{ADDRESS_MAX, GENERATION_MAX, HEADER_LEN, KEY_LEN_MAX, NODE_LEN_MAX};
+use crate::{Kind, Link, Next, Node, NodeError, Prefix, node_len};
 
 fn link() -> impl Strategy<Value = Link> {
     (1..=ADDRESS_MAX / 8, 1..=GENERATION_MAX)

@@ -32,6 +32,9 @@ pub mod fuzzing;
 pub mod limits;
 mod reply_limit;
 mod running;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 mod worker;
 
 pub use counts::{Count, Counts};

@@ -1,7 +1,5 @@
 //! The exchanges of datagrams with a service that follows a script. All datagrams of a test are in
 //! the socket before the thread starts, so they are one burst.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used)]
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,10 +7,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use datagrams::{Count, Counts, ReplyLimit, Running};
 use service::{
     Abandoned, Next, NoPin, Output, Progress, Service, Session, Ticket, Tickets, Worker,
 };
+
+use crate::{Count, Counts, ReplyLimit, Running};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const HEADER_LEN: usize = 8;
@@ -189,7 +188,7 @@ impl Served {
         }
         let counts = Arc::<Counts>::default();
         let limit = ReplyLimit::default();
-        let running = datagrams::start(script, vec![socket], limit, Arc::clone(&counts)).unwrap();
+        let running = crate::start(script, vec![socket], limit, Arc::clone(&counts)).unwrap();
         Self {
             client,
             counts,

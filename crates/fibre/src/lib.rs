@@ -64,6 +64,9 @@ mod socket;
 mod stack;
 mod switch;
 mod sync;
+#[cfg(all(test, not(shuttle)))]
+#[path = "../tests/main.rs"]
+mod tests;
 mod time;
 mod topology;
 mod wait;

@@ -1,26 +1,17 @@
 //! Basic use of fibres, with every scheduler and every I/O backend.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a panic shows where a test fails"
-)]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-#[path = "common/configurations.rs"]
-mod configurations;
-
-use configurations::for_each_configuration;
+use crate::tests::configurations::for_each_configuration;
 
 #[test]
 fn join_returns_every_result() {
     for processors in 1..=3 {
         for_each_configuration(processors, |runtime| {
             let sum = runtime.run(|| {
-                let fibres: Vec<_> = (0..1000_usize).map(|n| fibre::spawn(move || n)).collect();
+                let fibres: Vec<_> = (0..1000_usize).map(|n| crate::spawn(move || n)).collect();
                 fibres
                     .into_iter()
                     .map(|fibre| fibre.join().unwrap())
@@ -42,7 +33,7 @@ fn all_yielding_fibres_run_to_their_end() {
                 runtime.spawn(move || {
                     for _ in 0..100 {
                         yields.fetch_add(1, Ordering::Relaxed);
-                        fibre::yield_now();
+                        crate::yield_now();
                     }
                 })
             })
@@ -80,7 +71,7 @@ fn fibres_that_yield_until_their_turn_comes_are_not_starved() {
                         if turns.load(Ordering::Acquire) % FIBRES == number {
                             turns.fetch_add(1, Ordering::AcqRel);
                         }
-                        fibre::yield_now();
+                        crate::yield_now();
                     }
                 })
             })
@@ -93,8 +84,8 @@ fn fibres_that_yield_until_their_turn_comes_are_not_starved() {
 #[test]
 fn fibres_exchange_values_through_channels() {
     for_each_configuration(2, |runtime| {
-        let (sender, receiver) = fibre::channel::<u32>(4);
-        let (answer_sender, answer_receiver) = fibre::channel::<u32>(4);
+        let (sender, receiver) = crate::channel::<u32>(4);
+        let (answer_sender, answer_receiver) = crate::channel::<u32>(4);
         let echo = runtime.spawn(move || {
             while let Ok(value) = receiver.receive() {
                 answer_sender.send(value + 1).unwrap();
@@ -116,12 +107,12 @@ fn sleepers_wake_in_order() {
     // The runtime has only one processor. With two, the sleepers could run in the wrong order: the
     // kernel may preempt the thread of one processor for longer than the sleeps differ.
     for_each_configuration(1, |runtime| {
-        let order = Arc::new(fibre::Mutex::new(Vec::new()));
+        let order = Arc::new(crate::Mutex::new(Vec::new()));
         let fibres: Vec<_> = [150_u64, 50, 100]
             .map(|ms| {
                 let order = Arc::clone(&order);
                 runtime.spawn(move || {
-                    fibre::sleep(Duration::from_millis(ms)).unwrap();
+                    crate::sleep(Duration::from_millis(ms)).unwrap();
                     order.lock().push(ms);
                 })
             })
@@ -138,20 +129,20 @@ fn cancelling_ends_a_sleep() {
         let begins = Arc::clone(&has_begun);
         let sleeper = runtime.spawn(move || {
             begins.store(true, Ordering::Relaxed);
-            fibre::sleep(Duration::from_secs(3600))
+            crate::sleep(Duration::from_secs(3600))
         });
         // With one processor, another fibre runs only once the sleeper waits. So if another fibre
         // sees the flag, the sleeper sleeps.
         runtime.run(move || {
             while !has_begun.load(Ordering::Relaxed) {
-                fibre::yield_now();
+                crate::yield_now();
             }
         });
         sleeper.fibre().cancel();
-        assert_eq!(sleeper.join().unwrap(), Err(fibre::Cancelled));
+        assert_eq!(sleeper.join().unwrap(), Err(crate::Cancelled));
         // To stop a runtime also cancels its fibres. `for_each_configuration` stops this runtime
         // while the following fibre sleeps, and fails if the sleep does not end.
-        drop(runtime.spawn(|| fibre::sleep(Duration::from_secs(3600))));
+        drop(runtime.spawn(|| crate::sleep(Duration::from_secs(3600))));
     });
 }
 
@@ -166,13 +157,13 @@ fn cancelling_at_any_moment_ends_a_sleep() {
             let sleeper = runtime.spawn(move || {
                 begins.store(true, Ordering::Relaxed);
                 // If the cancellation is lost, the sleep ends, and its result is `Ok`.
-                fibre::sleep(Duration::from_secs(30))
+                crate::sleep(Duration::from_secs(30))
             });
             while !has_begun.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
             sleeper.fibre().cancel();
-            assert_eq!(sleeper.join().unwrap(), Err(fibre::Cancelled));
+            assert_eq!(sleeper.join().unwrap(), Err(crate::Cancelled));
         }
     });
 }

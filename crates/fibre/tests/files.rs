@@ -1,22 +1,13 @@
 //! Files. With the I/O backend *rings*, an operation on a file is an io_uring request. With
 //! *readiness* (epoll), it is a blocking call on a thread that runs no fibres.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a panic shows where a test fails"
-)]
-
-#[path = "common/configurations.rs"]
-mod configurations;
-
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use configurations::for_each_configuration_in_fibre;
-use fibre::File;
 use rustix::fs::{Mode, OFlags};
+
+use crate::File;
+use crate::tests::configurations::for_each_configuration_in_fibre;
 
 /// A path in the temporary folder. No other process uses this path.
 fn temporary_path(name: &str) -> PathBuf {
@@ -51,7 +42,7 @@ fn concurrent_writes_go_to_their_offsets() {
         let fibres: Vec<_> = (0..100_u64)
             .map(|n| {
                 let file = std::sync::Arc::clone(&file);
-                fibre::spawn(move || {
+                crate::spawn(move || {
                     file.pwrite(&n.to_ne_bytes(), n * 8).unwrap();
                     let mut bytes = [0; 8];
                     file.pread(&mut bytes, n * 8).unwrap();
@@ -77,20 +68,20 @@ fn opening_a_missing_file_fails() {
 #[test]
 fn opening_a_file_fails_in_a_cancelled_fibre() {
     for_each_configuration_in_fibre(1, || {
-        let cancelled = fibre::spawn(|| {
-            fibre::current().cancel();
+        let cancelled = crate::spawn(|| {
+            crate::current().cancel();
             File::open(&temporary_path("cancelled"), OFlags::RDONLY, Mode::empty()).map(drop)
         });
-        assert!(fibre::is_cancelled(&cancelled.join().unwrap().unwrap_err()));
+        assert!(crate::is_cancelled(&cancelled.join().unwrap().unwrap_err()));
     });
 }
 
 #[test]
 fn panic_of_an_offloaded_call_resumes_in_the_fibre() {
     for_each_configuration_in_fibre(1, || {
-        let panicked = fibre::spawn(|| fibre::offload(|| panic!("on purpose"))).join();
+        let panicked = crate::spawn(|| crate::offload(|| panic!("on purpose"))).join();
         let panic = panicked.map(drop).unwrap_err();
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"on purpose"));
-        assert_eq!(fibre::offload(|| 7).unwrap(), 7);
+        assert_eq!(crate::offload(|| 7).unwrap(), 7);
     });
 }

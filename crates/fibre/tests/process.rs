@@ -1,32 +1,42 @@
 //! What runtimes do to their process: which file descriptors and threads they leave behind, whether
 //! idle threads wake up, how much memory a fibre uses, and how a stack overflow ends the process.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a panic shows where a test fails"
-)]
-
-#[path = "common/configurations.rs"]
-mod configurations;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use configurations::{LONG, configurations, start};
-use fibre::{Builder, Semaphore, Socket};
+use crate::tests::configurations::{LONG, configurations, start};
+use crate::{Builder, Semaphore, Socket};
 
-/// Locks a mutex, so that only one test at a time measures the process. The tests of this file run
-/// at the same time, as threads of one process.
-fn measure_alone() -> MutexGuard<'static, ()> {
-    static MEASURING: Mutex<()> = Mutex::new(());
-    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
+/// The name of an environment variable. If it is set, this process is the child of a test.
+const CHILD: &str = "FIBRE_TEST_CHILD";
+
+/// A child process that runs one test of this file and nothing else.
+fn child(test: &str) -> Command {
+    let (_, module) = module_path!().split_once("::").unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child
+        .args(["--exact", "--nocapture", &format!("{module}::{test}")])
+        .env(CHILD, "1");
+    child
+}
+
+/// Returns whether this process runs only this test, which measures the process. If not, runs the
+/// test in a child, and fails as the child does.
+fn is_alone(test: &str) -> bool {
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let output = child(test).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    print!("{said}");
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("1 passed"));
+    false
 }
 
 /// The number of entries of a folder.
@@ -50,7 +60,9 @@ fn becomes_true(mut condition: impl FnMut() -> bool) -> bool {
 
 #[test]
 fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
-    let _guard = measure_alone();
+    if !is_alone("stopped_runtimes_leave_no_descriptor_and_no_thread") {
+        return;
+    }
     // Uses and stops a runtime of each configuration.
     let round = || {
         for configuration in configurations() {
@@ -58,7 +70,7 @@ fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
             runtime.run(|| {
                 let (near, far) = UnixStream::pair().unwrap();
                 let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
-                let echo = fibre::spawn(move || {
+                let echo = crate::spawn(move || {
                     let mut bytes = [0; 8];
                     let len = far.read(&mut bytes).unwrap();
                     far.write_all(&bytes[..len]).unwrap();
@@ -67,7 +79,7 @@ fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
                 echo.join().unwrap();
             });
             // This fibre still sleeps when the runtime is stopped.
-            drop(runtime.spawn(|| fibre::sleep(LONG)));
+            drop(runtime.spawn(|| crate::sleep(LONG)));
             runtime.stop(LONG).unwrap();
         }
     };
@@ -129,17 +141,19 @@ fn activities(name: &str) -> BTreeMap<String, Activity> {
 
 #[test]
 fn idle_runtime_wakes_no_processor() {
-    let _guard = measure_alone();
+    if !is_alone("idle_runtime_wakes_no_processor") {
+        return;
+    }
     for (scheduler, io_backend) in configurations() {
         let builder = Builder::new().processors(2).scheduler(scheduler);
         let builder = builder
-            .io_backend(fibre::IoChoice::Only(io_backend))
+            .io_backend(crate::IoChoice::Only(io_backend))
             .name("quiet");
         let runtime = builder.start().unwrap();
         // Even while a fibre waits, the *processors* (the threads that run fibres) must not wake
         // up.
-        drop(runtime.spawn(|| fibre::sleep(LONG * 60)));
-        runtime.run(|| (0..100).for_each(|_| fibre::yield_now()));
+        drop(runtime.spawn(|| crate::sleep(LONG * 60)));
+        runtime.run(|| (0..100).for_each(|_| crate::yield_now()));
         // Waits until both threads have their names: a new thread sets its name itself.
         assert!(becomes_true(|| activities("quiet").len() == 2));
         // Events outside the runtime may wake a thread now and then. So the test passes as soon as
@@ -154,10 +168,6 @@ fn idle_runtime_wakes_no_processor() {
     }
 }
 
-/// The name of an environment variable. If it is set, this process is the child process in which
-/// the stack overflows.
-const OVERFLOWS: &str = "FIBRE_TEST_OVERFLOWS";
-
 /// Recurses until the stack overflows.
 fn deep(depth: u64) -> u64 {
     // Makes the stack frame large. The result depends on it, so that it is not optimised away.
@@ -170,7 +180,7 @@ fn deep(depth: u64) -> u64 {
 
 #[test]
 fn stack_overflow_kills_the_process() {
-    if std::env::var_os(OVERFLOWS).is_some() {
+    if std::env::var_os(CHILD).is_some() {
         let runtime = Builder::new().processors(1).start().unwrap();
         println!("{}", runtime.run(|| deep(0)));
         return;
@@ -179,12 +189,8 @@ fn stack_overflow_kills_the_process() {
         eprintln!("skipped: the sanitizer reports the overflow before the signal");
         return;
     }
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "stack_overflow_kills_the_process"]);
-    child
-        .env(OVERFLOWS, "1")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let mut child = child("stack_overflow_kills_the_process");
+    child.stdout(Stdio::null()).stderr(Stdio::null());
     let status = child.status().unwrap();
     // The signal of the kernel, or that of an `abort` by the standard library, which handles the
     // kernel's signal.
@@ -207,8 +213,10 @@ fn resident() -> usize {
 
 #[test]
 fn waiting_fibre_uses_less_than_8_kib() {
+    if !is_alone("waiting_fibre_uses_less_than_8_kib") {
+        return;
+    }
     const FIBRES: usize = 20_000;
-    let _guard = measure_alone();
     let runtime = Builder::new().processors(2).start().unwrap();
     // A fibre releases `waiting` just before it waits at `gate`.
     let (waiting, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));

@@ -1,27 +1,14 @@
 //! Sockets: traffic, connections that end or fail, timeouts and cancellation, and the observer that
 //! is told of received bytes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a panic shows where a test fails"
-)]
-
-#[path = "sockets/close.rs"]
 mod close;
-#[path = "common/configurations.rs"]
-mod configurations;
-#[path = "sockets/timeout.rs"]
 mod timeout;
-#[path = "sockets/traffic.rs"]
 mod traffic;
-#[path = "sockets/watch.rs"]
 mod watch;
 
 use std::net::{SocketAddr, TcpListener};
 
-use fibre::Socket;
+use crate::Socket;
 
 /// Creates a socket that listens on the loopback interface. Returns it with its address.
 fn listen() -> (Socket<TcpListener>, SocketAddr) {

@@ -1,18 +1,11 @@
 //! Starvation: no fibre starves under the fair and the global scheduler, but a fibre may starve
 //! under the stealing scheduler.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a panic shows where a test fails"
-)]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use fibre::{Builder, Scheduler};
+use crate::{Builder, Scheduler};
 
 /// Returns whether a fibre that is enqueued behind a *blocker* runs within `timeout`. The blocker
 /// is a fibre that does not yield, and so occupies one of the two *processors* (threads that run
@@ -37,7 +30,7 @@ fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
                     if blocker != 0 && blocker != thread_id() {
                         turns.fetch_add(1, Ordering::Relaxed);
                     }
-                    fibre::yield_now();
+                    crate::yield_now();
                 }
             })
         })
@@ -51,7 +44,7 @@ fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
         }
         let has_run = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&has_run);
-        drop(fibre::spawn(move || flag.store(true, Ordering::Relaxed)));
+        drop(crate::spawn(move || flag.store(true, Ordering::Relaxed)));
         let deadline = Instant::now() + timeout;
         while !has_run.load(Ordering::Relaxed) && Instant::now() < deadline {
             std::hint::spin_loop();

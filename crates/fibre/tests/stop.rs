@@ -1,35 +1,25 @@
 //! How fibres end by a panic or by cancellation, how runtimes stop, and what happens to fibres that
 //! never end.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a panic shows where a test fails"
-)]
-
-#[path = "common/configurations.rs"]
-mod configurations;
-
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use configurations::{
+use crate::tests::configurations::{
     LONG, configurations, for_each_configuration, for_each_configuration_in_fibre, start,
 };
-use fibre::{Builder, Mutex, Runtime, Semaphore, Socket};
+use crate::{Builder, Mutex, Runtime, Semaphore, Socket};
 
 #[test]
 fn panic_of_the_holder_unlocks_a_mutex() {
     for_each_configuration_in_fibre(2, || {
         let mutex = Arc::new(Mutex::new(0));
         let other = Arc::clone(&mutex);
-        let panicked = fibre::spawn(move || {
+        let panicked = crate::spawn(move || {
             let mut guard = other.lock();
             *guard = 1;
-            fibre::yield_now();
+            crate::yield_now();
             panic!("on purpose");
         });
         assert!(panicked.join().is_err());
@@ -47,10 +37,10 @@ struct WaitsInDrop {
 impl Drop for WaitsInDrop {
     fn drop(&mut self) {
         // Returns immediately, without a yield: a fibre that unwinds does not leave its processor.
-        fibre::yield_now();
+        crate::yield_now();
         // A fibre must not wait while it unwinds, so these calls fail.
         assert!(self.socket.read(&mut [0; 8]).is_err());
-        assert!(fibre::offload(|| ()).is_err());
+        assert!(crate::offload(|| ()).is_err());
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -60,7 +50,7 @@ fn waits_during_unwinding_fail() {
     for_each_configuration_in_fibre(2, || {
         let done = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&done);
-        let panicked = fibre::spawn(move || {
+        let panicked = crate::spawn(move || {
             let (near, _far) = UnixStream::pair().unwrap();
             let _waits = WaitsInDrop {
                 socket: Socket::new(near).unwrap(),
@@ -107,15 +97,15 @@ fn spawn_cancellable_fibres(runtime: &Runtime) -> Arc<AtomicUsize> {
             let ended = Arc::clone(&ended);
             drop(runtime.spawn(move || {
                 match kind {
-                    0 => assert_eq!(fibre::sleep(LONG * 60), Err(fibre::Cancelled)),
+                    0 => assert_eq!(crate::sleep(LONG * 60), Err(crate::Cancelled)),
                     1 => {
                         let (near, _far) = UnixStream::pair().unwrap();
                         let read = Socket::new(near).unwrap().read(&mut [0; 8]);
-                        assert!(fibre::is_cancelled(&read.unwrap_err()));
+                        assert!(crate::is_cancelled(&read.unwrap_err()));
                     }
                     _ => {
-                        while !fibre::current().is_cancelled() {
-                            fibre::yield_now();
+                        while !crate::current().is_cancelled() {
+                            crate::yield_now();
                         }
                     }
                 }
@@ -169,7 +159,7 @@ fn a_fibre_that_does_not_end_is_abandoned() {
         drop(runtime.spawn(|| Semaphore::new(0).acquire()));
         drop(runtime.spawn(|| {
             loop {
-                fibre::yield_now();
+                crate::yield_now();
             }
         }));
         let before = Instant::now();
@@ -185,6 +175,6 @@ fn a_fibre_that_does_not_end_is_abandoned() {
 #[test]
 fn invalid_number_of_processors_is_refused() {
     assert!(Builder::new().processors(0).start().is_err());
-    let too_many = fibre::limits::PROCESSORS_MAX + 1;
+    let too_many = crate::limits::PROCESSORS_MAX + 1;
     assert!(Builder::new().processors(too_many).start().is_err());
 }

@@ -4,23 +4,13 @@
 //! another thread unparks fibres. Most primitives guard a value that the steps change. At the end,
 //! these values must agree with atomic counters, which the fibres change without the primitives.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a panic shows where a test fails"
-)]
-
-#[path = "common/configurations.rs"]
-mod configurations;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use configurations::for_each_configuration;
-use fibre::{Condition, Fibre, Mutex, Runtime, Semaphore, Sender};
+use crate::tests::configurations::for_each_configuration;
+use crate::{Condition, Fibre, Mutex, Runtime, Semaphore, Sender};
 
 const FIBRES: u64 = 60;
 /// The number of steps of each fibre. In a step, a fibre uses one primitive.
@@ -60,7 +50,7 @@ struct Shared {
     /// Sends requests to a thread that unparks fibres.
     wake_requests: mpsc::Sender<WakeRequest>,
     /// The sum of all values that fibres have sent through the channel of this crate
-    /// ([`fibre::channel`]).
+    /// ([`crate::channel`]).
     sent: AtomicU64,
 }
 
@@ -73,7 +63,7 @@ impl Shared {
         let held = self.held.fetch_add(1, Ordering::Relaxed);
         assert!(held < PERMITS, "more permits are held than exist");
         if random.below(2) == 0 {
-            fibre::yield_now();
+            crate::yield_now();
         }
         self.held.fetch_sub(1, Ordering::Relaxed);
         self.semaphore.release();
@@ -84,11 +74,11 @@ impl Shared {
         // The duration of a sleep, or the timeout of a wait.
         let short = Duration::from_micros(random.below(200));
         match random.below(10) {
-            0 => fibre::yield_now(),
+            0 => crate::yield_now(),
             1 => {
                 let mut sum = self.sum.lock();
                 let before = *sum;
-                fibre::yield_now();
+                crate::yield_now();
                 *sum = before + 1;
                 self.expected_sum.fetch_add(1, Ordering::Relaxed);
             }
@@ -108,23 +98,23 @@ impl Shared {
             }
             6 => {
                 let value = random.below(1000);
-                let child = fibre::spawn(move || {
-                    fibre::yield_now();
+                let child = crate::spawn(move || {
+                    crate::yield_now();
                     value
                 });
                 assert_eq!(child.join().unwrap(), value);
             }
-            7 => fibre::sleep(short).unwrap(),
+            7 => crate::sleep(short).unwrap(),
             // Waits until another fibre, or the thread behind `wake_requests`, has set a flag.
             8 => {
                 let is_set = Arc::new(AtomicBool::new(false));
-                let request = (fibre::current(), Arc::clone(&is_set));
+                let request = (crate::current(), Arc::clone(&is_set));
                 match random.below(2) {
                     0 => self.wake_requests.send(request).unwrap(),
-                    _ => drop(fibre::spawn(move || wake(&request))),
+                    _ => drop(crate::spawn(move || wake(&request))),
                 }
                 while !is_set.load(Ordering::Acquire) {
-                    fibre::park();
+                    crate::park();
                 }
             }
             // Wakes a fibre that waits on `condition`, then waits there until another fibre does
@@ -177,7 +167,7 @@ fn run_workload(runtime: &Runtime, seed: u64) {
         wake_requests,
         sent: AtomicU64::new(0),
     });
-    let (sender, receiver) = fibre::channel(4);
+    let (sender, receiver) = crate::channel(4);
     let fibres: Vec<_> = (0..FIBRES)
         .map(|number| {
             let (shared, sender) = (Arc::clone(&shared), sender.clone());

@@ -32,6 +32,9 @@ mod path;
 mod range;
 mod request;
 mod response;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 
 pub use conditions::{Conditions, Validators, Verdict};
 pub use date::{format_date, parse_date};

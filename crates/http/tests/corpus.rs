@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use http::fuzzing;
 use proptest::prelude::*;
+
+use crate::fuzzing;
 
 #[test]
 fn requests_of_the_corpus_pass_the_check() {

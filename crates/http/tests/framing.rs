@@ -1,7 +1,7 @@
 //! Requests whose end is doubtful are rejected, whatever they look like: otherwise a proxy in
 //! front of the server and the server could see different requests in the same bytes.
 
-use http::{Parsed, Rejection, Request};
+use crate::{Parsed, Rejection, Request};
 
 /// Follows each request of the tables. It must never be answered.
 const NEXT: &str = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";

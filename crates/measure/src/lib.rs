@@ -48,6 +48,9 @@ mod search;
 mod service_inversion;
 mod size_deciles;
 mod target;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 mod warm_up;
 
 pub use bootstrap::{BootstrapOptions, block_bootstrap_quantile, bootstrap_interval};

@@ -1,14 +1,14 @@
 //! Intervals cover the truth as often as they state; histograms lose nothing.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
-use measure::{
+use proptest::prelude::*;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::{
     BootstrapOptions, Histogram, RankTest, block_bootstrap_quantile, bootstrap_interval,
     effective_samples, histogram_quantile_interval, median_of_trials, paired_ratio,
     quantile_interval, ratio_of_medians,
 };
-use proptest::prelude::*;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Exponential samples of mean 1: skewed, as latencies are. The median is ln 2.
 struct Exponential(Xoshiro256PlusPlus);

@@ -1,28 +1,20 @@
 //! What leaves the middlebox for single packets: the points in which the published prototype was
 //! wrong, one test each.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "answers/bounds.rs"]
 mod bounds;
-#[path = "answers/direct.rs"]
-mod direct;
-#[path = "answers/errors.rs"]
 mod errors;
-#[path = "answers/restarts.rs"]
 mod restarts;
-#[path = "answers/reuse.rs"]
 mod reuse;
-#[path = "world/world.rs"]
-mod world;
 
 use chain::Next;
-use direct::{
+use roce::wire::{Aeth, AtomicEth, Body, NakCode, Opcode, Reth, Syndrome};
+
+use crate::tests::direct::{
     CHAIN, Direct, FIRST, Sent, acknowledge, client_qpn, frame, nak, node, node_read, original,
     parsed, read, server_qpn, swap,
 };
-use middlebox::{Config, ConfigError, Middlebox, Side, Step, Switches};
-use roce::wire::{Aeth, AtomicEth, Body, NakCode, Opcode, Reth, Syndrome};
-use world::{EXACT, STEERABLE, addresses, head, node_bytes};
+use crate::tests::world::{EXACT, STEERABLE, addresses, head, node_bytes};
+use crate::{Config, ConfigError, Middlebox, Side, Step, Switches};
 
 fn atomic(sent: &Sent) -> AtomicEth {
     match parsed(sent).transport.body {
@@ -513,14 +505,14 @@ fn a_client_connects_again_only_when_its_old_operations_are_settled() {
 #[test]
 fn nodes_on_the_wrong_shard_are_refused() {
     let mut config = Config::new(Step::Mapping, 1);
-    let wrong = 1 - middlebox::Shard::of(CHAIN, 2);
-    config.shard = middlebox::Shard {
+    let wrong = 1 - crate::Shard::of(CHAIN, 2);
+    config.shard = crate::Shard {
         index: 1 - wrong,
         count: 2,
     };
     let mut direct = Direct::with(config);
     let other = (1..)
-        .find(|chain| middlebox::Shard::of(*chain, 2) == wrong)
+        .find(|chain| crate::Shard::of(*chain, 2) == wrong)
         .unwrap();
     let payload = node_bytes(node(4), other, 1);
     let body = Body::WriteOnly {

@@ -1,21 +1,16 @@
 //! Runs the checks of the fuzz target on its committed corpus.
 //!
 //! `MIDDLEBOX_WRITE_CORPUS=1` writes its sequences anew: a short conversation at each step.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[path = "answers/direct.rs"]
-mod direct;
-#[path = "world/world.rs"]
-mod world;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use direct::{CHAIN, Direct, FIRST, acknowledge, nak, node, original, read};
-use middlebox::{Config, Step, fuzzing};
 use roce::wire::{NakCode, Opcode};
-use world::head;
-use world::network::Random;
+
+use crate::tests::direct::{CHAIN, Direct, FIRST, acknowledge, nak, node, original, read};
+use crate::tests::world::head;
+use crate::tests::world::network::Random;
+use crate::{Config, Step, fuzzing};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/middlebox_frames")
@@ -127,6 +122,6 @@ fn conversation(step: Step) -> Direct {
     direct
 }
 
-fn parsed_opcode(sent: &direct::Sent) -> Opcode {
-    direct::parsed(sent).transport.body.opcode()
+fn parsed_opcode(sent: &crate::tests::direct::Sent) -> Opcode {
+    crate::tests::direct::parsed(sent).transport.body.opcode()
 }

@@ -1,15 +1,11 @@
 //! The checks of chains and answers find each fault that can be switched on: what the published
 //! prototype left out, and what would be easy to get wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[path = "world/world.rs"]
-mod world;
 
 use std::collections::BTreeSet;
 
-use middlebox::{Config, Faults, Step};
-use world::network::NetworkFaults;
-use world::{Scenario, World, scenario};
+use crate::tests::world::network::NetworkFaults;
+use crate::tests::world::{Scenario, World, scenario};
+use crate::{Config, Faults, Step};
 
 const SEEDS: u64 = 400;
 

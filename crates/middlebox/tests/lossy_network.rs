@@ -2,15 +2,11 @@
 //!
 //! `MIDDLEBOX_SEEDS=N` tries N seeds for each case instead of a few; `MIDDLEBOX_FIRST=N` begins
 //! with seed N.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
-
-#[path = "world/world.rs"]
-mod world;
 
 use std::env;
 
-use middlebox::{Config, Faults, Step};
-use world::{Scenario, World, scenario};
+use crate::tests::world::{Scenario, World, scenario};
+use crate::{Config, Faults, Step};
 
 fn seeds(default: u64) -> std::ops::Range<u64> {
     let number = |name: &str| env::var(name).ok().and_then(|number| number.parse().ok());

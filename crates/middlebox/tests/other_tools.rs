@@ -1,21 +1,19 @@
 //! Other programs read what leaves the middlebox: Wireshark's decoder, and scapy. And the sequence
 //! numbers towards memory have no gaps.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 #[path = "../../roce/tests/other_tools/scapy.rs"]
 mod scapy;
-#[path = "world/world.rs"]
-mod world;
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use middlebox::{Config, Faults, Step};
 use roce::pcap::{Resolution, Writer};
 use roce::wire::{Packet, Psn};
-use world::{World, scenario};
+
+use crate::tests::world::{World, scenario};
+use crate::{Config, Faults, Step};
 
 /// What left the middlebox in a run with losses at each step: time, towards memory, bytes.
 fn frames(step: Step) -> Vec<(u64, bool, Vec<u8>)> {
@@ -36,7 +34,7 @@ fn capture(name: &str, frames: &[Vec<u8>]) -> PathBuf {
     for (number, frame) in frames.iter().enumerate() {
         writer.push(1_700_000_000_000_000_000 + number as u64 * 1000, frame);
     }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = scapy::temporary_folder().join(name);
     fs::write(&path, &writer.bytes).unwrap();
     path
 }

@@ -1,15 +1,15 @@
 //! The proxy between sockets of this machine: which datagrams of which senders it takes.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use middlebox::Side;
-use middlebox::limits::{ALIASES_MAX, BURST};
-use middlebox::port::{Port, Proxy};
 use roce::connect::{self, Attempt, Message, QueuePair};
 use roce::endpoint::Mtu;
 use roce::wire::{Addresses, Datagram, Ethernet, Ip, Ipv4, Psn, UDP_PORT};
 use sys::bound_datagram::BoundDatagram;
+
+use crate::Side;
+use crate::limits::{ALIASES_MAX, BURST};
+use crate::port::{Port, Proxy};
 
 /// Ethernet, IP and UDP headers, which the kernel makes.
 const HEADERS: usize = 42;

@@ -43,6 +43,9 @@ pub mod port;
 pub mod process;
 mod slots;
 mod station;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 
 pub use channel::ChannelConfig;
 pub use client::{Client, ClientConfig, ClientCounters};

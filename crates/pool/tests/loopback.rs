@@ -1,21 +1,20 @@
 //! All parts over UDP sockets of the loopback interface, in threads.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::File;
 use std::path::Path;
 use std::thread::JoinHandle;
 
-use pool::layout;
-use pool::port::{Port, UDP_PORT};
-use pool::process::{ClientPort, NodeMemory, run_metadata, run_node};
-use pool::{
-    Action, Client, ClientConfig, MemoryNode, Metadata, MetadataConfig, NewItem, Operation,
-    Outcome, Station,
-};
 use sys::clock::monotonic_ns;
 use sys::poll::Waker;
 use sys::shared_memory::SharedMemory;
+
+use crate::layout;
+use crate::port::{Port, UDP_PORT};
+use crate::process::{ClientPort, NodeMemory, run_metadata, run_node};
+use crate::{
+    Action, Client, ClientConfig, MemoryNode, Metadata, MetadataConfig, NewItem, Operation,
+    Outcome, Station,
+};
 
 const MEMORY_LEN: u64 = 8 << 20;
 const PATIENCE_NS: u64 = 30_000_000_000;

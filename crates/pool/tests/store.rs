@@ -1,28 +1,20 @@
 //! A pool on a network that loses, repeats, reorders and damages frames, and whose parts crash: in
 //! virtual time, so that a seed decides everything.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "store/clocks.rs"]
 mod clocks;
-#[path = "store/closing.rs"]
 mod closing;
-#[path = "store/doubt.rs"]
 mod doubt;
-#[path = "store/full.rs"]
 mod full;
-#[path = "store/history.rs"]
 mod history;
-#[path = "store/takeover.rs"]
 mod takeover;
-#[path = "store/world.rs"]
 mod world;
 
 use chain::{Kind, Link, Node};
-use history::{History, change, delete, get, item, set};
-use pool::layout::{self, START};
-use pool::{Change, Client, Completion, Operation, OperationError, Outcome, Refusal};
 use roce::endpoint::Memory;
+
+use crate::layout::{self, START};
+use crate::{Change, Client, Completion, Operation, OperationError, Outcome, Refusal};
+use history::{History, change, delete, get, item, set};
 use world::{Faults, Random, World};
 
 const MILLISECOND_NS: u64 = 1_000_000;
@@ -225,7 +217,7 @@ fn an_expired_value_is_missing() {
     world.start_client(10);
     let mut new = item("short");
     new.expiry_s = 5;
-    let action = pool::Action::Set(new);
+    let action = crate::Action::Set(new);
     let operation = Operation {
         key: b"a".to_vec(),
         action,

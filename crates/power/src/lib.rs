@@ -22,4 +22,7 @@ pub mod meter;
 pub mod model;
 pub mod root;
 pub mod session;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 pub mod tuner;

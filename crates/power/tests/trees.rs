@@ -1,18 +1,17 @@
 //! Fake trees of a machine with everything, of a virtual machine and of a container: what the
 //! doctor finds, what knobs write and meters read, and that everything is restored.
 
-#![expect(clippy::unwrap_used, reason = "what the tests share is a test too")]
-
 use std::fs;
 use std::io::{BufReader, Cursor};
 use std::path::Path;
 
-use power::doctor::{Environment, examine};
-use power::guard::{self, JOURNAL, Saved, restore, restore_journal};
-use power::knob::{Name, Probe, probe};
-use power::meter::{Meters, parse_ipmi};
-use power::root::Root;
 use tempfile::TempDir;
+
+use crate::doctor::{Environment, examine};
+use crate::guard::{self, JOURNAL, Saved, restore, restore_journal};
+use crate::knob::{Name, Probe, probe};
+use crate::meter::{Meters, parse_ipmi};
+use crate::root::Root;
 
 fn write(tree: &Path, files: &[(&str, &str)]) {
     for (path, text) in files {

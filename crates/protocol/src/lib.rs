@@ -25,6 +25,9 @@ mod parse;
 mod rejection;
 pub mod reply;
 pub mod request;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 mod word_end;
 mod words;
 

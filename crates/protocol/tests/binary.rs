@@ -5,13 +5,13 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use protocol::binary::reply::{self, NoReply, Reply};
-use protocol::binary::{
+use crate::binary::reply::{self, NoReply, Reply};
+use crate::binary::{
     Arith, Get, Head, Header, Opcode, Parsed, REPLY_MAGIC, REQUEST_MAGIC, Request, Set, Status,
     parse, stats, write,
 };
-use protocol::limits::{BINARY_BODY_MAX, BINARY_HEADER_LEN, KEY_MAX};
-use protocol::{ArithMode, Detail, SetMode, Stats, fuzzing};
+use crate::limits::{BINARY_BODY_MAX, BINARY_HEADER_LEN, KEY_MAX};
+use crate::{ArithMode, Detail, SetMode, Stats, fuzzing};
 
 /// A request header with these lengths, followed by as many zero bytes as extras and key have.
 fn frame(opcode: u8, extras_len: u8, key_len: u16, body_len: u32) -> Vec<u8> {
@@ -221,7 +221,7 @@ proptest! {
         opaque: u32,
         cas: u64,
     ) {
-        use protocol::binary::Command;
+        use crate::binary::Command;
         let key = key.as_slice();
         let head = Head { opcode: Opcode(opcode), opaque };
         let get = |exptime, with_key, with_value| {

@@ -1,9 +1,9 @@
 //! The client half reading replies as servers send them.
 
-use protocol::client::{
+use crate::client::{
     Advance, ErrorClass, Malformed, MetaResult, Reply, ReplyKind, ReplyReader, Status,
 };
-use protocol::reply::MetaStatus;
+use crate::reply::MetaStatus;
 
 fn one(input: &str, kind: ReplyKind) -> Result<Reply, Malformed> {
     let advance = ReplyReader::new().advance(input.as_bytes(), kind)?;

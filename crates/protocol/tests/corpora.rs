@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use protocol::fuzzing;
+use crate::fuzzing;
 
 #[test]
 fn requests_of_the_corpus_pass_the_checks() {

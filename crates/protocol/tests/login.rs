@@ -1,14 +1,14 @@
-//! Logins: of text, and of SASL. Their examples are in `tests/tests/login.rs`, where memcached has
+//! Logins: of text, and of SASL. Their examples are in `tests/tests/on_runtimes/login.rs`, where memcached has
 //! them too; these are the properties.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use protocol::binary::sasl::{self, ParsedSasl};
-use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
-use protocol::limits::LOGIN_TOKEN_MAX;
-use protocol::{Credentials, ParsedLogin, Rejection, parse_login};
+use crate::binary::sasl::{self, ParsedSasl};
+use crate::binary::{Head, Header, Opcode, REQUEST_MAGIC};
+use crate::limits::LOGIN_TOKEN_MAX;
+use crate::{Credentials, ParsedLogin, Rejection, parse_login};
 
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let known = select(vec![

@@ -1,7 +1,7 @@
 //! Parsing of valid and invalid lines. The expected error replies were recorded from memcached
 //! 1.6.45.
 
-use protocol::{
+use crate::{
     DebugTime, Delete, FlushAll, MetaVivify, Parsed, PrefixAction, PrefixCommand, Rejection,
     Request, Set, SetMode, ShutdownMode, Stats, Touch, limits, parse,
 };
@@ -432,10 +432,7 @@ fn meta_requests() {
     let Request::MetaArith(arith) = request("ma a M- D5 J3 N10 T20\r\n") else {
         panic!()
     };
-    assert_eq!(
-        (arith.mode, arith.delta),
-        (protocol::ArithMode::Decrement, 5)
-    );
+    assert_eq!((arith.mode, arith.delta), (crate::ArithMode::Decrement, 5));
     assert_eq!(
         (arith.initial, arith.vivify, arith.touch),
         (3, Some(vivify(10, 20)), Some(20))

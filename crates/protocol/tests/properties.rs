@@ -5,9 +5,9 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use protocol::client::{self, MetaResult, Reply, ReplyKind, ReplyReader, Status};
-use protocol::reply::{self, MetaStatus};
-use protocol::{
+use crate::client::{self, MetaResult, Reply, ReplyKind, ReplyReader, Status};
+use crate::reply::{self, MetaStatus};
+use crate::{
     Arith, ArithMode, Classes, Crawler, DebugTime, Delete, DumpForm, FlushAll, MetaKey, Parsed,
     PrefixAction, PrefixCommand, Request, Set, SetMode, Stats, Streams, Touch, Tuning, fuzzing,
     limits, parse,

@@ -1,8 +1,8 @@
 //! The text of the server's replies.
 
-use protocol::limits::KEY_MAX;
-use protocol::reply::{self, MetaEcho, MetaFields, MetaStatus};
-use protocol::{MetaFlags, MetaKey, Parsed, Request, parse};
+use crate::limits::KEY_MAX;
+use crate::reply::{self, MetaEcho, MetaFields, MetaStatus};
+use crate::{MetaFlags, MetaKey, Parsed, Request, parse};
 
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();

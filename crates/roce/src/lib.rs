@@ -30,4 +30,7 @@ pub mod limits;
 pub mod pcap;
 #[doc(hidden)]
 pub mod testing;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 pub mod wire;

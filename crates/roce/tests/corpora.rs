@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use roce::fuzzing;
+use crate::fuzzing;
 
 #[test]
 fn packets_of_the_corpus_pass_the_checks() {

@@ -2,20 +2,18 @@
 //! virtual time: each operation takes effect once, and completes once.
 //!
 //! All chance comes from one seed, which a failure names.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "exactly_once/network.rs"]
 mod network;
 
-use network::{Faults, Network, Random};
 use proptest::prelude::*;
-use roce::endpoint::{
+
+use crate::endpoint::{
     ByteMemory, Completion, Connection, Event, Memory, Mtu, OperationError, Outcome, PostError,
     Region, Request, Requester, Responder, Retries,
 };
-use roce::limits::{OPERATIONS_MAX, READS_MAX};
-use roce::wire::{AtomicEth, NakCode, Psn, Repr};
+use crate::limits::{OPERATIONS_MAX, READS_MAX};
+use crate::wire::{AtomicEth, NakCode, Psn, Repr};
+use network::{Faults, Network, Random};
 
 const KEY: u32 = 0x77;
 const START: u64 = 0x1000;

@@ -1,8 +1,6 @@
 //! Packets worked out by hand from the specification; their ICRCs were computed with zlib.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used)]
 
-use roce::wire::{
+use crate::wire::{
     Addresses, Aeth, AtomicEth, Body, Bth, Ethernet, Ip, Ipv4, Ipv6, NakCode, Packet, PacketError,
     Psn, Repr, Reth, Syndrome, Transport,
 };

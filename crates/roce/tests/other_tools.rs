@@ -1,16 +1,13 @@
 //! Other programs read the packets that are written here: Wireshark's decoder, and scapy.
-// The helpers of tests may panic and print, as tests may.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-#[path = "other_tools/scapy.rs"]
 mod scapy;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use roce::pcap::{Resolution, Writer};
-use roce::wire::{
+use crate::pcap::{Resolution, Writer};
+use crate::wire::{
     Addresses, Aeth, AtomicEth, Body, Bth, Ethernet, Ip, Ipv4, Ipv6, Psn, Repr, Reth, Syndrome,
     Transport,
 };
@@ -119,7 +116,7 @@ fn capture(name: &str, resolution: Resolution, packets: &[Repr]) -> PathBuf {
         packet.emit(&mut frame).unwrap();
         writer.push(1_700_000_000_000_000_123 + number as u64 * 1000, &frame);
     }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = scapy::temporary_folder().join(name);
     fs::write(&path, &writer.bytes).unwrap();
     path
 }

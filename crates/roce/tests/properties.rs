@@ -1,15 +1,16 @@
 //! Properties of packets: written and parsed again, changed in place.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used)]
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use roce::connect::{Attempt, MESSAGE_LEN, Message, QueuePair, Reason};
-use roce::endpoint::{ByteMemory, Connection, Mtu, Region, Request, Requester, Responder, Retries};
-use roce::fuzzing;
-use roce::limits::{FRAME_LEN_MAX, MTU_MAX};
-use roce::wire::{
+
+use crate::connect::{Attempt, MESSAGE_LEN, Message, QueuePair, Reason};
+use crate::endpoint::{
+    ByteMemory, Connection, Mtu, Region, Request, Requester, Responder, Retries,
+};
+use crate::fuzzing;
+use crate::limits::{FRAME_LEN_MAX, MTU_MAX};
+use crate::wire::{
     Addresses, Aeth, AtomicEth, Body, Bth, Datagram, Ethernet, Ip, Ipv4, Ipv6, Packet, PacketError,
     Psn, Repr, Reth, Syndrome, Transport,
 };

@@ -1,10 +1,8 @@
 //! What a responder answers, packet by packet.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used)]
 
-use roce::endpoint::{ByteMemory, Connection, Event, Memory, Mtu, Region, Responder};
-use roce::limits::{MESSAGE_LEN_MAX, READS_MAX, RECEIVES_MAX};
-use roce::wire::{
+use crate::endpoint::{ByteMemory, Connection, Event, Memory, Mtu, Region, Responder};
+use crate::limits::{MESSAGE_LEN_MAX, READS_MAX, RECEIVES_MAX};
+use crate::wire::{
     Addresses, AtomicEth, Body, Bth, Ethernet, Ip, Ipv4, NakCode, Psn, Repr, Reth, Syndrome,
     Transport,
 };

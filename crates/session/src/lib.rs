@@ -88,6 +88,9 @@ mod protocols;
 mod registry;
 mod session;
 mod size_histogram;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 mod text;
 mod tier_reads;
 #[cfg(test)]

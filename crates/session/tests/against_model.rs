@@ -2,21 +2,18 @@
 //! (the crate `model`, a simple cache), however the input is split, and no input may make the
 //! session panic.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-#[path = "against_model/frames.rs"]
 mod frames;
-#[path = "against_model/logins.rs"]
 mod logins;
 
 use model::{Cache, ModelSession};
 use proptest::prelude::*;
 use service::{Next, recycle};
-use session::{
+use store::{Config, Store, Worker};
+
+use crate::{
     CacheWorker, Counters, Now, Output, Permissions, PrefixSums, RequestContext, ServerControl,
     Session, StatWriter, prefetch_items,
 };
-use store::{Config, Store, Worker};
 
 const NOW: Now = Now {
     elapsed_s: 10,

@@ -1,13 +1,12 @@
 //! Runs the check of the fuzz target `passwords` on the inputs that are committed for it (its
 //! corpus), and on random files.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use session::fuzzing::check_passwords;
+
+use crate::fuzzing::check_passwords;
 
 #[test]
 fn password_files_of_the_corpus_pass_the_check() {

@@ -13,4 +13,7 @@
 
 pub mod limits;
 pub mod steering;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 pub mod world;

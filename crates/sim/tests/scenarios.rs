@@ -1,9 +1,8 @@
 //! Worlds with faults, judged; and errors of the middlebox, which must be found.
-// The helpers of tests may panic, as tests may.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use middlebox::{Faults, Step};
-use sim::world::scenario::{closes_chains, replaces_metadata, run, run_with};
+
+use crate::world::scenario::{closes_chains, replaces_metadata, run, run_with};
 
 #[test]
 fn histories_are_linearizable_whatever_happens() {

@@ -78,6 +78,9 @@ mod rejected;
 mod statistics;
 mod store;
 mod sync;
+#[cfg(all(test, not(any(loom, shuttle))))]
+#[path = "../tests/main.rs"]
+mod tests;
 #[cfg(all(test, loom))]
 mod weak_memory;
 mod worker;

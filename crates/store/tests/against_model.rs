@@ -1,7 +1,6 @@
 //! The store against the model: the same operations give the same replies. The operations are
 //! random, or those of the inputs that are committed for the fuzz target `store_operations`.
 
-#[path = "against_model/pair.rs"]
 mod pair;
 
 use std::fs;

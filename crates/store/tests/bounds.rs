@@ -1,10 +1,8 @@
 //! The bounds of the store: its memory stays below the limit for all sizes of items, pins and
 //! uploads hold a bounded part of it, and memory that is released can be used again.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-use store::limits::{STEP_ITEMS, VISITS_MAX};
-use store::{
+use crate::limits::{STEP_ITEMS, VISITS_MAX};
+use crate::{
     Arithmetic, ArithmeticOutcome, Config, Direction, Expiry, Mode, Published, Read, Rejected,
     Reserve, Store, Upload, Vivify, Worker, Write,
 };
@@ -284,7 +282,7 @@ fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
                 hash,
                 NOW_S,
                 Read::default(),
-                |item: &store::Item<'_>| item.pin(),
+                |item: &crate::Item<'_>| item.pin(),
             )
             .unwrap()
     };
@@ -303,7 +301,7 @@ fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
 /// Returns the length of the value of a key, if the key has an item.
 fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {
     let hash = worker.hash(key);
-    let len = |item: &store::Item<'_>| Some(item.value_len());
+    let len = |item: &crate::Item<'_>| Some(item.value_len());
     worker.read(key, hash, NOW_S, Read::default(), len).ok()?
 }
 
@@ -362,7 +360,7 @@ fn a_read_that_needs_a_pin_and_gets_none_does_not_claim_the_stale_item() {
         ..Read::default()
     };
     let read = |worker: &mut Worker| {
-        let metadata = |item: &store::Item<'_>| {
+        let metadata = |item: &crate::Item<'_>| {
             assert!(item.pin().is_some());
             Some((item.stale, item.won, item.fetched, item.expiry))
         };
@@ -381,7 +379,7 @@ fn a_read_that_needs_a_pin_and_gets_none_does_not_claim_the_stale_item() {
 }
 
 /// Pins items until the bound of held segments is reached, which is an eighth of all segments.
-fn pin_until_bound(worker: &mut Worker) -> Vec<store::Pin> {
+fn pin_until_bound(worker: &mut Worker) -> Vec<crate::Pin> {
     let pin = |number: u32| {
         let key = (1_000_000 + number).to_be_bytes();
         set(worker, &key, 1_000, &SET);

@@ -1,12 +1,10 @@
 //! Several threads change the item of one key at the same time: no change is lost, and every thread
 //! makes progress.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use store::{
+use crate::{
     Arithmetic, ArithmeticOutcome, Config, Direction, Expiry, Mode, Published, Read, Rejected,
     Store, Vivify, Worker, Write,
 };
@@ -52,7 +50,7 @@ fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published 
 /// Returns the length of the value of a key, if the key has an item.
 fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {
     let hash = worker.hash(key);
-    let len = |item: &store::Item<'_>| Some(item.value_len());
+    let len = |item: &crate::Item<'_>| Some(item.value_len());
     worker.read(key, hash, NOW_S, Read::default(), len).ok()?
 }
 

@@ -1,8 +1,6 @@
 //! Records of evicted items are bounded, and no eviction goes uncounted.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-use store::{Config, Expiry, Mode, Store, Write};
+use crate::{Config, Expiry, Mode, Store, Write};
 
 #[test]
 fn evictions_beyond_the_recorded_ones_are_counted() {

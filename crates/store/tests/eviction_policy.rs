@@ -2,9 +2,7 @@
 //! evicted items. Of the four policies, `frequent` and `returning` suit items whose popularity is
 //! stable. `recent` and `clock` suit items whose popularity changes.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-use store::{Config, Expiry, Mode, Read, Store, Worker, Write};
+use crate::{Config, Expiry, Mode, Read, Store, Worker, Write};
 
 /// The default number of requests per second of simulated time.
 const REQUESTS_PER_SECOND: u64 = 20_000;

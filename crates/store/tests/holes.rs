@@ -3,9 +3,7 @@
 //! filled by a slow upload. And it is not filled if that would keep a segment of expired items in
 //! use.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-use store::{Config, Expiry, Mode, Read, Rejected, Reserve, Store, Upload, Worker, Write};
+use crate::{Config, Expiry, Mode, Read, Rejected, Reserve, Store, Upload, Worker, Write};
 
 /// Creates a worker of a new store with this much memory.
 fn worker(memory_bytes: u64, evicts: bool) -> Worker {

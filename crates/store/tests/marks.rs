@@ -2,9 +2,7 @@
 //! empties it (`Worker::mark`); it creates an item as claimed; and its read claims an item before
 //! the item expires. Also `append` and `prepend` that create a missing item.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-use store::{
+use crate::{
     Config, Expiry, ItemMark, MarkOutcome, Mode, Published, Read, Recache, Store, Worker, Write,
 };
 
@@ -58,7 +56,7 @@ struct ItemView {
     flags: u32,
     cas: u64,
     expiry: Expiry,
-    /// [`stale`, `won`, `claimed`, `fetched`, `base64_key`], the fields of [`store::Item`].
+    /// [`stale`, `won`, `claimed`, `fetched`, `base64_key`], the fields of [`crate::Item`].
     marks: [bool; 5],
 }
 

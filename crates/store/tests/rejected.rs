@@ -1,8 +1,6 @@
 //! A request that is rejected because of the item's CAS or value does not count as an access.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-use store::{
+use crate::{
     Arithmetic, ArithmeticOutcome, Config, Direction, Expiry, Mode, Published, Read, Store, Worker,
     Write,
 };

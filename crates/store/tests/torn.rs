@@ -6,14 +6,12 @@
 //! checksum. Values are checked when they are read, and pinned values again much later. The test
 //! takes two seconds, or as many as the environment variable `CURTAIL_TORN_SECONDS` says.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use store::{
+use crate::{
     Config, Expiry, Item, KeyHash, Mode, Pin, Published, Read, Rejected, Reserve, Store, Worker,
     Write,
 };

@@ -1,9 +1,7 @@
 //! Touches of items that were stored without an expiry. The block of such an item has no word for
 //! an expiry, so a touch moves the item to a block that has one. Clients must not notice the move.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-use store::{Config, Expiry, Mode, Published, Read, Rejected, Store, Worker, Write};
+use crate::{Config, Expiry, Mode, Published, Read, Rejected, Store, Worker, Write};
 
 const NOW_S: u32 = 1;
 

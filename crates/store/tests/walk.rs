@@ -1,13 +1,11 @@
 //! A walk visits every item that stays in memory, while other items are stored and deleted.
-// The helpers of tests may panic and print, as tests may.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use store::{Config, Expiry, Mode, Store, Walk, WalkAction, WalkStep, Worker, Write};
+use crate::{Config, Expiry, Mode, Store, Walk, WalkAction, WalkStep, Worker, Write};
 
 const NOW_S: u32 = 1;
 /// Items with keys below this number stay in memory for the whole walk.
@@ -185,7 +183,7 @@ fn a_walk_skips_expired_items_and_deletes_those_that_its_closure_selects() {
     let later_s = NOW_S + 1;
     let mut count = |reclaims, action| {
         let (mut walk, mut visits) = (store.walk(NOW_S).unwrap(), 0);
-        let mut visit = |_: &[u8], _: &store::Item<'_>| {
+        let mut visit = |_: &[u8], _: &crate::Item<'_>| {
             visits += 1;
             action
         };
@@ -220,7 +218,7 @@ fn a_walk_that_deletes_a_million_items_is_complete() {
     assert_eq!(store.statistics().items, ITEMS);
     let index_bytes = store.statistics().index_bytes;
     let (mut walk, mut visits) = (store.walk(NOW_S).unwrap(), 0);
-    let mut visit = |_: &[u8], _: &store::Item<'_>| {
+    let mut visit = |_: &[u8], _: &crate::Item<'_>| {
         visits += 1;
         WalkAction::Delete
     };

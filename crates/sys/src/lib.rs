@@ -38,4 +38,7 @@ pub mod socket;
 mod socket_address;
 mod socket_option;
 mod source;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 pub mod thread;

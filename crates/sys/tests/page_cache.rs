@@ -1,19 +1,19 @@
 //! Residency in the page cache of a real file system.
-// The helpers of tests may panic and print, as tests may.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::fs::File;
 use std::io::{self, Write};
 
 use rustix::fs::{Advice, fadvise};
 
-use sys::file::{Wait, read_at};
-use sys::page_cache::{Mapping, has_pages};
+use crate::file::{Wait, read_at};
+use crate::page_cache::{Mapping, has_pages};
 
 const LEN: u64 = 256 * 1024;
 
 fn file(len: u64) -> File {
-    let mut file = tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    // The target folder, since the system's temporary folder may be in memory.
+    let program = std::env::current_exe().unwrap();
+    let mut file = tempfile::tempfile_in(program.parent().unwrap()).unwrap();
     file.write_all(&vec![b'x'; len as usize]).unwrap();
     file
 }

@@ -47,6 +47,9 @@ mod link;
 mod stack;
 #[doc(hidden)]
 pub mod testing;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 
 pub use link::Frames;
 pub use stack::{Checksums, Config, ConnectionId, Counts, Event, Interest, Stack};

@@ -2,15 +2,14 @@
 //!
 //! `TCPIP_WRITE_CORPUS=1` writes the corpus anew: conversations of one to three connections.
 //! `TCPIP_MUTATIONS=N` tries N mutations instead of a few, from the seed `TCPIP_SEED` on.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use tcpip::fuzzing::check_sequence;
-use tcpip::testing::Random;
+use crate::fuzzing::check_sequence;
+use crate::testing::Random;
 
-// Steps, by the last two bits of their first byte (`tcpip::fuzzing`).
+// Steps, by the last two bits of their first byte (`crate::fuzzing`).
 const FRAME: u8 = 0;
 const TIME: u8 = 1;
 const SEGMENT: u8 = 2;

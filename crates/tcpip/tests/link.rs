@@ -1,15 +1,14 @@
 //! The stack and a client host, connected by a link in memory and in virtual time.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-#[path = "link/world.rs"]
 mod world;
 
 use proptest::prelude::*;
-use tcpip::limits::{
+
+use crate::limits::{
     CLOSING_NS, FRAMES_MAX, HALF_OPEN_MAX, HALF_OPEN_NS, KEEPALIVE_NS, PROBE_NS, PROBES_MAX,
     UNACKNOWLEDGED_NS,
 };
-use tcpip::testing::{Faults, State};
+use crate::testing::{Faults, State};
 use world::{PORT, World};
 
 const NO_FAULTS: Faults = Faults {
@@ -208,7 +207,7 @@ fn the_arp_request_of_a_host_without_an_address_is_answered() {
     probe.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
     probe.extend([2, 0, 0, 0, 0, 9, 0, 0, 0, 0]);
     probe.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 1]);
-    world.stack.receive(&probe, tcpip::Checksums::Unverified, 0);
+    world.stack.receive(&probe, crate::Checksums::Unverified, 0);
     let frames: Vec<Vec<u8>> = world.stack.frames().iter().map(<[u8]>::to_vec).collect();
     assert_eq!(frames.len(), 1);
     assert_eq!(frames[0][..6], [2, 0, 0, 0, 0, 9]);
@@ -226,7 +225,7 @@ fn pings_are_answered_unless_they_are_broadcast() {
     ping.extend([8, 0, 0x33, 0x37, 0, 1, 0, 1]);
     ping.extend(*b"abcd");
     let receive = |world: &mut World, frame: &[u8]| {
-        let unverified = tcpip::Checksums::Unverified;
+        let unverified = crate::Checksums::Unverified;
         world.stack.receive(frame, unverified, 0);
         let frames: Vec<Vec<u8>> = world.stack.frames().iter().map(<[u8]>::to_vec).collect();
         world.stack.frames().clear();
@@ -322,6 +321,6 @@ proptest! {
             input.extend([kind, bytes.len() as u8]);
             input.extend(bytes);
         }
-        let _ = tcpip::fuzzing::check_sequence(&input);
+        let _ = crate::fuzzing::check_sequence(&input);
     }
 }

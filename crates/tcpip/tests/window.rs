@@ -1,13 +1,13 @@
 //! A peer that sends more than the window.
-#![allow(clippy::unwrap_used)]
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpAddress, IpProtocol,
     Ipv4Address, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
 };
-use tcpip::limits::RECEIVE_BUFFER;
-use tcpip::{Checksums, Config, Stack};
+
+use crate::limits::RECEIVE_BUFFER;
+use crate::{Checksums, Config, Stack};
 
 const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const ADDRESS: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);

@@ -39,6 +39,9 @@ mod ring;
 mod saved;
 #[doc(hidden)]
 pub mod testing;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 mod tier;
 mod write_rate;
 

@@ -1,13 +1,6 @@
 //! A store with a tier on a device that fails, against a map. Each seed is a history of random
 //! operations. A read returns the value that was acknowledged last, or it misses; anything else is
 //! an error. `SEEDS=N` runs another number of histories, and `SEED=N` a single one.
-// The helpers of tests may panic and print, as tests may.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::panic
-)]
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use store::{Config, Expiry, Mode, Read, Rejected, Store, Write};
-use tier::{Device, Rules, Tier};
+
+use crate::{Device, Rules, Tier};
 
 const KEYS: u64 = 1200;
 const OPERATIONS: u32 = 5000;

@@ -1,20 +1,14 @@
 //! Threads that write, delete and read the same keys, while items are evicted to the tier and
 //! restored. No key ever goes back to an earlier value.
-// The helpers of tests may panic and print, as tests may.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::panic
-)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use store::{Config, Expiry, Miss, Mode, Read, Rejected, Store, Worker, Write};
-use tier::testing::MemoryDevice;
-use tier::{Device, Rules, Tier};
+
+use crate::testing::MemoryDevice;
+use crate::{Device, Rules, Tier};
 
 const KEYS: usize = 2000;
 const THREADS: usize = 3;

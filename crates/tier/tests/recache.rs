@@ -1,16 +1,12 @@
 //! When an item of the tier stays in memory, and how often the tier is read. Counts from a seed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test may panic and print"
-)]
 
 use store::{
     Arithmetic, ArithmeticOutcome, Config, Direction, Expiry, KeyHash, Mode, Published, Read,
     Worker, Write,
 };
-use tier::testing::{Hits, Random, TieredCache, Zipf};
-use tier::{Rules, Statistics};
+
+use crate::testing::{Hits, Random, TieredCache, Zipf};
+use crate::{Rules, Statistics};
 
 const MEMORY: u64 = 2 << 20;
 const SEGMENT: u64 = 64 << 10;

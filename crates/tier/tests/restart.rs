@@ -1,18 +1,12 @@
 //! Restarts at seeded moments: after an orderly stop, and after a crash at any step of it.
-// The helpers of tests may panic and print, as tests may.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::panic
-)]
 
 use std::fs;
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use store::{Expiry, LowerTier, Marks, TierItem};
-use tier::{Continued, Device, Rules, Stopped, Tier};
+
+use crate::{Continued, Device, Rules, Stopped, Tier};
 
 const SEGMENT: u64 = 8 << 10;
 const SEGMENTS: u64 = 20;

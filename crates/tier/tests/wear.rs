@@ -1,10 +1,10 @@
 //! What is written to the device, and when: the limit for flash memory, and items that are written
 //! again before their segment is reused. Counts from a seed.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use store::Config;
-use tier::Rules;
-use tier::testing::TieredCache;
+
+use crate::Rules;
+use crate::testing::TieredCache;
 
 const SEGMENT: u64 = 64 << 10;
 const VALUE: [u8; 1000] = [b'v'; 1000];

@@ -29,6 +29,9 @@ mod random_stream;
 mod schedule;
 mod script;
 mod size;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 mod web_files;
 mod ycsb;
 

@@ -1,8 +1,8 @@
 //! Each distribution against its own distribution function, mean and text.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use proptest::prelude::*;
-use workload::{Distribution, Purpose, RandomStream};
+
+use crate::{Distribution, Purpose, RandomStream};
 
 const LAWS: [&str; 15] = [
     "uniform:9",

@@ -1,10 +1,11 @@
 //! Keys, lengths and popularity over a keyspace.
-#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::collections::HashSet;
 
 use proptest::prelude::*;
-use std::collections::HashSet;
-use workload::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
-use workload::{
+
+use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use crate::{
     Distribution, Keyspace, Permutation, Popularity, Purpose, RandomStream, RecordSampler,
 };
 

@@ -1,8 +1,8 @@
 //! Schedules: the same for the same seed, at the requested rate, divisible without change.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use proptest::prelude::*;
-use workload::{
+
+use crate::{
     Arrivals, ArrivalsError, Demand, Digest, Distribution, Mix, Op, PlannedRequest, Popularity,
     Request, Superposition, WebFiles,
 };

@@ -1,9 +1,9 @@
 //! The script parser takes any bytes, and reads back what it means.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use proptest::prelude::*;
-use workload::limits::{KEY_LEN_MAX, MULTIGET_KEYS_MAX, TTL_S_MAX};
-use workload::{Op, ScriptLine};
+
+use crate::limits::{KEY_LEN_MAX, MULTIGET_KEYS_MAX, TTL_S_MAX};
+use crate::{Op, ScriptLine};
 
 proptest! {
     #[test]

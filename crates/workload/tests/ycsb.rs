@@ -3,11 +3,10 @@
 //! `ycsb/table.txt` was made with the classes of `site.ycsb:core` 0.17.0 from Maven Central:
 //! `ycsb/Table.java` draws a uniform number, draws it again through YCSB's generator, and prints
 //! the bits of the number and the record.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::HashMap;
 
-use workload::{ScrambledZipfian, Ycsb, Zipfian};
+use crate::{ScrambledZipfian, Ycsb, Zipfian};
 
 /// From a uniform number to a record.
 type Draw = Box<dyn Fn(f64) -> u64>;

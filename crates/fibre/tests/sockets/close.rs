@@ -5,11 +5,11 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use fibre::{IoBackend, Socket};
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::configurations::{LONG, configurations, for_each_configuration_in_fibre, start};
-use crate::listen;
+use crate::tests::configurations::{LONG, configurations, for_each_configuration_in_fibre, start};
+use crate::tests::sockets::listen;
+use crate::{IoBackend, Socket};
 
 /// Creates a TCP connection over the loopback interface, and returns its two ends. Only the first
 /// end can be used without blocking the processor.
@@ -30,7 +30,7 @@ fn read_after_the_last_data_returns_0() {
         // the data and the end of the connection.
         for yields in [0, 100] {
             let (near, mut far) = connection();
-            (0..yields).for_each(|_| fibre::yield_now());
+            (0..yields).for_each(|_| crate::yield_now());
             far.write_all(b"bye").unwrap();
             drop(far);
             assert_eq!(near.read(&mut [0; 64]).unwrap(), 3);
@@ -39,7 +39,7 @@ fn read_after_the_last_data_returns_0() {
             let (near, far) = UnixStream::pair().unwrap();
             let (near, mut far) = (Socket::new(near).unwrap(), far);
             near.set_timeout(Some(LONG));
-            (0..yields).for_each(|_| fibre::yield_now());
+            (0..yields).for_each(|_| crate::yield_now());
             far.write_all(b"bye").unwrap();
             drop(far);
             assert_eq!(near.read(&mut [0; 64]).unwrap(), 3);
@@ -69,14 +69,14 @@ fn reset_connection_fails_the_waiting_read() {
         let (near, far) = connection();
         // Returns the error of the read that waits, whether the next read returned any bytes, and
         // the error of a write after that.
-        let reader = fibre::spawn(move || {
+        let reader = crate::spawn(move || {
             let error = near.read(&mut [0; 64]).unwrap_err();
             let next_read = near.read(&mut [0; 64]);
             let write_error = near.write(b"more").unwrap_err();
             let has_read_more = next_read.is_ok_and(|len| len > 0);
             (error.kind(), has_read_more, write_error.kind())
         });
-        fibre::yield_now();
+        crate::yield_now();
         // A linger time of 0 makes the kernel reset the connection when the socket is closed.
         rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
         drop(far);
@@ -130,7 +130,7 @@ fn read_waits_on_a_socket_that_was_registered_before_connecting() {
         let early = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         let early = Socket::new(early).unwrap();
         // No other fibre is ready, so the processor now polls epoll and receives the hang-up.
-        fibre::yield_to_all();
+        crate::yield_to_all();
         match rustix::net::connect(early.inner(), &address) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
             Err(error) => panic!("{error}"),
@@ -140,8 +140,8 @@ fn read_waits_on_a_socket_that_was_registered_before_connecting() {
         let timed_out = early.read(&mut [0; 64]).unwrap_err();
         assert_eq!(timed_out.kind(), ErrorKind::TimedOut);
         early.set_timeout(Some(LONG));
-        let reader = fibre::spawn(move || early.read(&mut [0; 64]).unwrap());
-        fibre::yield_now();
+        let reader = crate::spawn(move || early.read(&mut [0; 64]).unwrap());
+        crate::yield_now();
         peer.write_all(b"there").unwrap();
         assert_eq!(reader.join().unwrap(), 5);
     });

@@ -5,11 +5,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fibre::{JoinHandle, Semaphore, Socket};
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::configurations::{LONG, for_each_configuration_in_fibre};
-use crate::listen;
+use crate::tests::configurations::{LONG, for_each_configuration_in_fibre};
+use crate::tests::sockets::listen;
+use crate::{JoinHandle, Semaphore, Socket};
 
 /// A timeout that is meant to expire.
 const SHORT: Duration = Duration::from_millis(10);
@@ -63,9 +63,9 @@ fn timeout_that_races_with_data_loses_no_byte() {
     for_each_configuration_in_fibre(2, || {
         const BYTES: usize = 300;
         let (near, far) = pair();
-        let writer = fibre::spawn(move || {
+        let writer = crate::spawn(move || {
             for n in 0..BYTES {
-                fibre::sleep(Duration::from_micros(50)).unwrap();
+                crate::sleep(Duration::from_micros(50)).unwrap();
                 far.write_all(&[n as u8]).unwrap();
             }
             far
@@ -93,10 +93,10 @@ fn timeout_that_races_with_data_loses_no_byte() {
 fn cancel<T: Send + 'static>(has_begun: &Semaphore, fibre: JoinHandle<std::io::Result<T>>) {
     has_begun.acquire();
     // Meanwhile the fibre probably begins to wait.
-    (0..20).for_each(|_| fibre::yield_now());
+    (0..20).for_each(|_| crate::yield_now());
     fibre.fibre().cancel();
     let error = fibre.join().unwrap().map(drop).unwrap_err();
-    assert!(fibre::is_cancelled(&error), "{error}");
+    assert!(crate::is_cancelled(&error), "{error}");
 }
 
 #[test]
@@ -105,14 +105,14 @@ fn cancellation_ends_socket_waits() {
         let has_begun = Arc::new(Semaphore::new(0));
         let (near, _far) = pair();
         let begins = Arc::clone(&has_begun);
-        let reader = fibre::spawn(move || {
+        let reader = crate::spawn(move || {
             begins.release();
             near.read(&mut [0; 8])
         });
         cancel(&has_begun, reader);
         let (near, _far) = pair();
         let begins = Arc::clone(&has_begun);
-        let writer = fibre::spawn(move || {
+        let writer = crate::spawn(move || {
             begins.release();
             // 16 MiB do not fit in the buffers of the kernel.
             near.write_all(&vec![7; 16 << 20])
@@ -120,21 +120,21 @@ fn cancellation_ends_socket_waits() {
         cancel(&has_begun, writer);
         let (near, _far) = pair();
         let begins = Arc::clone(&has_begun);
-        let exchanger = fibre::spawn(move || {
+        let exchanger = crate::spawn(move || {
             begins.release();
             near.exchange(b"hello", &mut [0; 8])
         });
         cancel(&has_begun, exchanger);
         let (listener, _) = listen();
         let begins = Arc::clone(&has_begun);
-        let acceptor = fibre::spawn(move || {
+        let acceptor = crate::spawn(move || {
             begins.release();
             listener.accept()
         });
         cancel(&has_begun, acceptor);
         let (near, _far) = pair();
         let begins = Arc::clone(&has_begun);
-        let waiter = fibre::spawn(move || {
+        let waiter = crate::spawn(move || {
             begins.release();
             near.wait_readable()
         });
@@ -155,10 +155,10 @@ fn cancellation_ends_connecting() {
         let address = rustix::net::getsockname(&listener).unwrap();
         let address = std::net::SocketAddr::try_from(address).unwrap();
         let connecting: Vec<_> = (0..5)
-            .map(|_| fibre::spawn(move || Socket::connect(address)))
+            .map(|_| crate::spawn(move || Socket::connect(address)))
             .collect();
         // Meanwhile the fibres begin to connect.
-        (0..20).for_each(|_| fibre::yield_now());
+        (0..20).for_each(|_| crate::yield_now());
         connecting.iter().for_each(|fibre| fibre.fibre().cancel());
         let results: Vec<_> = connecting
             .into_iter()
@@ -166,6 +166,6 @@ fn cancellation_ends_connecting() {
             .collect();
         let mut errors = results.iter().filter_map(|result| result.as_ref().err());
         assert!(errors.clone().count() >= 1, "no connection had to wait");
-        assert!(errors.all(fibre::is_cancelled));
+        assert!(errors.all(crate::is_cancelled));
     });
 }

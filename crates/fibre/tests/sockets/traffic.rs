@@ -7,11 +7,11 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fibre::Socket;
 use rustix::net::sockopt;
 
-use crate::configurations::{LONG, for_each_configuration, for_each_configuration_in_fibre};
-use crate::listen;
+use crate::Socket;
+use crate::tests::configurations::{LONG, for_each_configuration, for_each_configuration_in_fibre};
+use crate::tests::sockets::listen;
 
 /// Sends back all received bytes, until the peer closes the connection. Returns the number of
 /// reads.
@@ -47,7 +47,7 @@ fn exchange_messages(socket: &Socket<impl AsFd>, seed: usize, rounds: usize) {
 /// connection.
 fn echo_over_tcp(connections: usize, rounds: usize) {
     let (listener, address) = listen();
-    let acceptor = fibre::spawn(move || {
+    let acceptor = crate::spawn(move || {
         let served: Vec<_> = (0..connections)
             .map(|_| {
                 let socket = Socket::new(listener.accept().unwrap()).unwrap();
@@ -55,7 +55,7 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
                 // the peer has acknowledged the first part. The kernel also delays this
                 // acknowledgement, so each message would take tens of milliseconds.
                 sockopt::set_tcp_nodelay(&socket, true).unwrap();
-                fibre::spawn(move || echo(&socket))
+                crate::spawn(move || echo(&socket))
             })
             .collect();
         served
@@ -64,7 +64,7 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
     });
     let clients: Vec<_> = (0..connections)
         .map(|seed| {
-            fibre::spawn(move || {
+            crate::spawn(move || {
                 let socket = Socket::connect(address).unwrap();
                 sockopt::set_tcp_nodelay(&socket, true).unwrap();
                 exchange_messages(&socket, seed, rounds);
@@ -119,9 +119,9 @@ fn messages_over_unix_sockets_are_echoed() {
         let pairs: Vec<_> = (0..100)
             .map(|seed| {
                 let (near, far) = UnixStream::pair().unwrap();
-                fibre::spawn(move || {
+                crate::spawn(move || {
                     let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
-                    let echo = fibre::spawn(move || echo(&far));
+                    let echo = crate::spawn(move || echo(&far));
                     exchange_messages(&near, seed, ROUNDS);
                     drop(near);
                     assert!(echo.join().unwrap() >= ROUNDS);
@@ -140,7 +140,7 @@ fn full_send_buffer_blocks_only_its_fibre() {
         const LEN: usize = 4 << 20;
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
-        let writer = fibre::spawn(move || {
+        let writer = crate::spawn(move || {
             let bytes: Vec<u8> = (0..LEN).map(|n| (n % 251) as u8).collect();
             near.write_all(&bytes).unwrap();
         });
@@ -153,7 +153,7 @@ fn full_send_buffer_blocks_only_its_fibre() {
             let is_expected = |(n, &byte): (usize, &u8)| byte == ((at + n) % 251) as u8;
             assert!(bytes[..len].iter().enumerate().all(is_expected));
             at += len;
-            fibre::yield_now();
+            crate::yield_now();
         }
         assert_eq!(at, LEN);
         writer.join().unwrap();
@@ -166,7 +166,7 @@ fn exchange_sends_more_than_fits_in_the_send_buffer() {
         const LEN: usize = 3 << 20;
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
-        let peer = fibre::spawn(move || {
+        let peer = crate::spawn(move || {
             let (mut bytes, mut left) = (vec![0; 65_536], LEN);
             while left > 0 {
                 left -= far.read(&mut bytes).unwrap();
@@ -210,15 +210,15 @@ fn socket_works_if_its_fibre_moves() {
     for_each_configuration_in_fibre(2, || {
         let pairs: Vec<_> = (0..8)
             .map(|seed| {
-                fibre::spawn(move || {
+                crate::spawn(move || {
                     let (near, far) = UnixStream::pair().unwrap();
                     let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
-                    let echo = fibre::spawn(move || echo(&far));
+                    let echo = crate::spawn(move || echo(&far));
                     for round in 0..50 {
                         let messages = 1;
                         exchange_messages(&near, seed + round, messages);
                         // After a yield, the other processor may run the fibre.
-                        (0..3).for_each(|_| fibre::yield_now());
+                        (0..3).for_each(|_| crate::yield_now());
                     }
                     drop(near);
                     echo.join().unwrap();
@@ -238,17 +238,17 @@ fn socket_can_be_dropped_while_an_event_for_it_is_pending() {
     for_each_configuration_in_fibre(2, || {
         let fibres: Vec<_> = (0..8)
             .map(|_| {
-                fibre::spawn(|| {
+                crate::spawn(|| {
                     for round in 0..100 {
                         let (near, far) = UnixStream::pair().unwrap();
                         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
                         far.write_all(b"data").unwrap();
                         if round % 3 == 0 {
-                            fibre::yield_now();
+                            crate::yield_now();
                         }
                         drop(near);
                         if round % 2 == 0 {
-                            fibre::yield_now();
+                            crate::yield_now();
                         }
                         drop(far);
                     }
@@ -301,22 +301,22 @@ fn waiting_fibre_runs_soon_after_a_long_run_of_another_fibre() {
         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
         let has_ended = Arc::new(AtomicUsize::new(0));
         let ended = Arc::clone(&has_ended);
-        let busy = fibre::spawn(move || {
+        let busy = crate::spawn(move || {
             while ended.load(Ordering::Relaxed) == 0 {
-                fibre::yield_now();
+                crate::yield_now();
             }
         });
         let ended = Arc::clone(&has_ended);
-        let reader = fibre::spawn(move || {
+        let reader = crate::spawn(move || {
             far.read(&mut [0]).unwrap();
             ended.store(1, Ordering::Relaxed);
         });
         // The reader begins to wait, and the kernel gets its request.
-        (0..4).for_each(|_| fibre::yield_after_long_run());
+        (0..4).for_each(|_| crate::yield_after_long_run());
         near.write_all(b"x").unwrap();
         let mut yields = 0;
         while has_ended.load(Ordering::Relaxed) == 0 {
-            fibre::yield_after_long_run();
+            crate::yield_after_long_run();
             yields += 1;
         }
         // Without the polls, the processor would first run 61 fibres, thirty times each of the two.

@@ -6,9 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fibre::{Builder, IoBackend, IoChoice, Semaphore, Socket, Watch};
-
-use crate::configurations::{LONG, configurations};
+use crate::tests::configurations::{LONG, configurations};
+use crate::{Builder, IoBackend, IoChoice, Semaphore, Socket, Watch};
 
 /// An observer that records all received bytes.
 #[derive(Clone, Default)]
@@ -69,7 +68,7 @@ fn received_bytes_are_reported_before_the_fibre_runs() {
     each_observed(|recorder, io_backend| {
         let (client, server) = pair();
         let server_recorder = recorder.clone();
-        let server = fibre::spawn(move || {
+        let server = crate::spawn(move || {
             let mut buffer = [0; 64];
             for nth in 0..3_u8 {
                 let len = server.read(&mut buffer).unwrap();
@@ -158,7 +157,7 @@ fn all_receives_are_reported_before_any_fibre_runs() {
             .map(|_| {
                 let (peer, server) = UnixStream::pair().unwrap();
                 let (events, about_to_read) = (events.clone(), Arc::clone(&about_to_read));
-                let server = fibre::spawn(move || {
+                let server = crate::spawn(move || {
                     let socket = Socket::new(server).unwrap();
                     let mut buffer = [0];
                     about_to_read.release();
@@ -171,7 +170,7 @@ fn all_receives_are_reported_before_any_fibre_runs() {
         // With one processor, this fibre continues only after each server waits in its read. Then
         // no other fibre is ready, so the processor submits the reads to the kernel.
         (0..3).for_each(|_| about_to_read.acquire());
-        fibre::yield_to_all();
+        crate::yield_to_all();
         events.all.lock().unwrap().clear();
         for (mut peer, byte) in peers.iter().zip(1..) {
             peer.write_all(&[byte]).unwrap();

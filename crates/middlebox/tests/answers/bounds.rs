@@ -1,12 +1,12 @@
 //! Small tables, connections that fail while they wait, gaps, and shared queue pairs that die.
 
-use middlebox::{Config, Step};
 use roce::connect::Message;
 use roce::wire::{Body, Datagram, NakCode, Reth, Syndrome};
 
-use super::direct::{CHAIN, Direct, FIRST, Sent, nak, node, original, parsed, read, swap};
-use super::world::{EXACT, STEERABLE, head};
 use super::{atomic, linked};
+use crate::tests::direct::{CHAIN, Direct, FIRST, Sent, nak, node, original, parsed, read, swap};
+use crate::tests::world::{EXACT, STEERABLE, head};
+use crate::{Config, Step};
 
 #[test]
 fn nodes_between_an_owned_tail_and_the_last_one_on_its_way_are_not_evicted() {

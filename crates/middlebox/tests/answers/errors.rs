@@ -1,14 +1,14 @@
 //! Errors of the middlebox on purpose: what becomes of single packets.
 
 use chain::Next;
-use middlebox::{Config, Faults, Step};
 use roce::wire::{NakCode, Opcode};
 
-use super::direct::{
+use super::told;
+use crate::tests::direct::{
     CHAIN, Direct, FIRST, acknowledge, nak, node, node_read, original, parsed, read,
 };
-use super::told;
-use super::world::{head, node_bytes};
+use crate::tests::world::{head, node_bytes};
+use crate::{Config, Faults, Step};
 
 #[test]
 fn a_coalesced_acknowledgement_without_injection_leaves_owners_waiting() {

@@ -1,12 +1,14 @@
 //! Clients and middleboxes that are started again, and frames of before.
 
-use middlebox::{Config, Middlebox, Side, Step};
 use roce::connect::{Attempt, Message, QueuePair};
 use roce::wire::{Body, Datagram, NakCode, Psn};
 
-use super::direct::{CHAIN, Direct, FIRST, Sent, nak, node, node_read, original, parsed, read};
 use super::linked;
-use super::world::{addresses, head, node_bytes, setup_frame};
+use crate::tests::direct::{
+    CHAIN, Direct, FIRST, Sent, nak, node, node_read, original, parsed, read,
+};
+use crate::tests::world::{addresses, head, node_bytes, setup_frame};
+use crate::{Config, Middlebox, Side, Step};
 
 fn message(sent: &Sent) -> Message {
     Message::parse(Datagram::parse(&sent.1).unwrap().payload).unwrap()
@@ -134,7 +136,8 @@ fn a_repeated_request_to_connect_revives_no_connection_of_before_a_restart() {
     // It is steered to node 1, and executed.
     let first = direct.append(1, FIRST + 1, head(CHAIN), node(2));
     let mut config = Config::new(Step::Write, 2000);
-    config.memory = super::world::START..super::world::START + super::world::MEMORY_LEN;
+    config.memory =
+        crate::tests::world::START..crate::tests::world::START + crate::tests::world::MEMORY_LEN;
     direct.middlebox = Middlebox::new(config).unwrap();
     direct.connect(1, 1);
     // Without what was done with the first, the answer to the second would be misread.

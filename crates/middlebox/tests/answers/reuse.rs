@@ -1,11 +1,10 @@
 //! Slots that are used anew, and clients that still know the older nodes: what the middlebox may
 //! learn of tails from their operations.
 
-use middlebox::Step;
-
-use super::direct::{CHAIN, Direct, FIRST, node, original, swap};
-use super::world::{EXACT, STEERABLE, head, node_bytes};
 use super::{atomic, linked};
+use crate::Step;
+use crate::tests::direct::{CHAIN, Direct, FIRST, node, original, swap};
+use crate::tests::world::{EXACT, STEERABLE, head, node_bytes};
 
 #[test]
 fn a_failure_in_a_slot_that_was_used_anew_teaches_no_tail() {

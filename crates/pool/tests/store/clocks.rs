@@ -1,11 +1,10 @@
 //! Clocks that are wrong: a value has expired only when it has for every client.
 
-use pool::limits::EXPIRED_FOR_S;
-use pool::{Client, MetadataConfig};
-
 use super::closing::{closing, expiring, is_stored};
 use super::world::World;
 use super::{SECOND_NS, call, quiet, read};
+use crate::limits::EXPIRED_FOR_S;
+use crate::{Client, MetadataConfig};
 
 const HOUR_NS: u64 = 3600 * SECOND_NS;
 /// By the clocks of clients that are right, which begin at 0.

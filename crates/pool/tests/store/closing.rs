@@ -1,13 +1,13 @@
 //! Keys without a value, whose chains end while clients read and write them.
 
 use chain::{Link, Next, Node};
-use pool::layout::START;
-use pool::limits::EXPIRED_FOR_S;
-use pool::{Change, MetadataConfig, NewItem, Operation, OperationError, Outcome};
 
 use super::history::{change, delete, get, set};
 use super::world::{Faults, World};
 use super::{Load, MILLISECOND_NS, SECOND_NS, SLAB_LEN, call, chain_of, quiet, read};
+use crate::layout::START;
+use crate::limits::EXPIRED_FOR_S;
+use crate::{Change, MetadataConfig, NewItem, Operation, OperationError, Outcome};
 
 /// Looks for dead chains all the time, and very often.
 pub(crate) fn closing(config: MetadataConfig) -> MetadataConfig {
@@ -21,7 +21,7 @@ pub(crate) fn closing(config: MetadataConfig) -> MetadataConfig {
 
 pub(crate) fn expiring(key: &str, value: &str, expiry_s: u32) -> Operation {
     let mut operation = set(key, value);
-    if let pool::Action::Set(item) = &mut operation.action {
+    if let crate::Action::Set(item) = &mut operation.action {
         item.expiry_s = expiry_s;
     }
     operation

@@ -1,9 +1,8 @@
 //! Answers that are lost, or that come late: what a client may conclude from them.
 
-use pool::{Change, Completion, Outcome};
-
 use super::history::{change, get, item, set};
 use super::{MILLISECOND_NS, SECOND_NS, call, chain_of, quiet, read, value_of};
+use crate::{Change, Completion, Outcome};
 
 /// The anchor passes nodes that the client has not seen linked.
 #[test]

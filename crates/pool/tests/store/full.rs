@@ -1,12 +1,11 @@
 //! Operations that wait for memory, and what they keep meanwhile.
 
-use pool::limits::{EXPIRED_FOR_S, WAITING_DRAFTS_LEN_MAX};
-use pool::{Change, Client, MetadataConfig, OperationError, Outcome};
-
 use super::closing::{fill, is_stored};
 use super::history::{change, set};
 use super::world::{Faults, World};
 use super::{MILLISECOND_NS, SECOND_NS, SLAB_LEN, call};
+use crate::limits::{EXPIRED_FOR_S, WAITING_DRAFTS_LEN_MAX};
+use crate::{Change, Client, MetadataConfig, OperationError, Outcome};
 
 /// A write must not keep back what is closed so that it can go on.
 #[test]

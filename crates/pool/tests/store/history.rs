@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pool::{Action, Change, Completion, NewItem, Operation, OperationError, Outcome};
+use crate::{Action, Change, Completion, NewItem, Operation, OperationError, Outcome};
 
 /// An operation from its beginning to its end.
 #[derive(Clone, Debug)]

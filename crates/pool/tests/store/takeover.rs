@@ -1,13 +1,13 @@
 //! Metadata services that begin while the one before has not ended: only the last has any effect.
 
 use chain::Next;
-use pool::{MetadataError, OperationError};
 use roce::endpoint::Memory;
 
 use super::closing::{closing, is_stored};
 use super::history::{delete, set};
 use super::world::{Faults, World};
 use super::{Load, MEMORY_LEN, MILLISECOND_NS, SECOND_NS, SLAB_LEN, call, chain_of, quiet, read};
+use crate::{MetadataError, OperationError};
 
 /// The last byte of the address of the first service.
 const FORMER: u8 = 2;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pool::layout::{self, START};
-use pool::{
+use roce::endpoint::ByteMemory;
+
+use crate::layout::{self, START};
+use crate::{
     Client, ClientConfig, Completion, MemoryNode, Metadata, MetadataConfig, Operation, Station,
 };
-use roce::endpoint::ByteMemory;
 pub(crate) use roce::testing::{Faults, Random};
 use roce::testing::{Network, Path};
 

@@ -1,9 +1,9 @@
 //! A network in virtual time whose faults come from a seed.
 
+use crate::testing::Path;
+pub(crate) use crate::testing::{Faults, Network, Random};
+use crate::wire::{Addresses, Ethernet, Ip, Ipv4};
 use proptest::prelude::*;
-use roce::testing::Path;
-pub(crate) use roce::testing::{Faults, Network, Random};
-use roce::wire::{Addresses, Ethernet, Ip, Ipv4};
 
 /// Delay of a frame that is not held back, in nanoseconds.
 const DELAY_NS: u64 = 10_000;

@@ -2,18 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 /// The exit code that says that there is no scapy on this machine.
 const SKIPPED: i32 = 77;
 
 /// Asserts that scapy agrees with the ICRCs of a capture with this number of packets.
 pub(crate) fn assert_agrees(capture: PathBuf, packets: usize) {
-    // The first one makes the environment that the others use.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let output = Command::new(script())
-        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("clients/scapy"))
+        .arg(temporary_folder().with_file_name("clients/scapy"))
         .arg(capture)
         .output()
         .unwrap();
@@ -25,6 +21,14 @@ pub(crate) fn assert_agrees(capture: PathBuf, packets: usize) {
     let complaint = String::from_utf8_lossy(&output.stderr);
     let expected = format!("{packets} of {packets} packets agree\n");
     assert!(printed == expected, "{printed}{complaint}");
+}
+
+/// The folder `tmp` of the target folder: the test runs from `target/<profile>/deps`.
+pub(crate) fn temporary_folder() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let folder = program.ancestors().nth(3).unwrap().join("tmp");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
 }
 
 /// The script, from any crate of the workspace.

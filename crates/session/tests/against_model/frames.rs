@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use protocol::binary::reply::Reply;
 use protocol::binary::{Arith, Get, Head, Header, Opcode, REQUEST_MAGIC, Request, Set, write};
 use protocol::{ArithMode, SetMode};
-use session::{AllowedProtocols, Session};
 
 use super::{NOW, TestSession, received_in_parts, replies_do_not_depend_on_the_split, value};
+use crate::{AllowedProtocols, Session};
 
 const READS: [(u8, bool, bool); 9] = [
     // The opcode, whether the command sets a time to live, and whether its reply contains the key.

@@ -4,10 +4,10 @@
 
 use proptest::prelude::*;
 use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
-use session::{Access, AllowedProtocols, Session};
 
 use super::frames::any_frame;
 use super::{TestSession, command};
+use crate::{Access, AllowedProtocols, Session};
 
 const TEXT_LOGIN: &[u8] = b"set any 0 0 7\r\nfoo bar\r\n";
 

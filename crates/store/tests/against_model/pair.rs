@@ -5,8 +5,6 @@
 //! limit changes. If an item is then missing from the store, it is deleted from the model too. This
 //! happens at most as often as the store has counted evictions.
 
-#![expect(clippy::unwrap_used, reason = "a check panics when it fails")]
-
 #[path = "operation.rs"]
 mod operation;
 
@@ -16,11 +14,11 @@ use std::fmt::Debug;
 use model::cache::DeleteOutcome;
 use model::{Cache, SetOutcome};
 use protocol::SetMode;
-use store::{
+
+use crate::{
     Arithmetic, ArithmeticOutcome, Config, Deleted, Direction, Expiry, Item, Mode, Published, Read,
     Rejected, Reserve, Store, Vivify, Worker, Write,
 };
-
 use operation::{Bytes, Compare, Operation};
 
 const ITEM_MAX: u32 = 2048;

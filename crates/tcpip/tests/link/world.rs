@@ -2,8 +2,8 @@
 
 use std::io;
 
-use tcpip::testing::{ClientSocket, End, Faults, FaultyLink, Host, State};
-use tcpip::{Checksums, Config, ConnectionId, Interest, Stack};
+use crate::testing::{ClientSocket, End, Faults, FaultyLink, Host, State};
+use crate::{Checksums, Config, ConnectionId, Interest, Stack};
 
 pub(crate) const PORT: u16 = 11211;
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];

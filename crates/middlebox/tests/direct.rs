@@ -1,16 +1,14 @@
 //! A middlebox to which single packets are passed, and what leaves it.
 
-#![allow(dead_code, reason = "helpers of several tests")]
-
 use chain::Link;
-use middlebox::{Config, Middlebox, Side, Step};
 use roce::connect::{Attempt, Message, QueuePair, Reason};
 use roce::endpoint::Mtu;
 use roce::wire::{
     Addresses, Aeth, AtomicEth, Body, Bth, Datagram, NakCode, Psn, Repr, Reth, Syndrome, Transport,
 };
 
-use super::world::{MEMORY_LEN, START, STEERABLE, addresses, head, node_bytes, setup_frame};
+use crate::tests::world::{MEMORY_LEN, START, STEERABLE, addresses, head, node_bytes, setup_frame};
+use crate::{Config, Middlebox, Side, Step};
 
 pub(crate) const CHAIN: u64 = 3;
 /// First sequence number of each client.

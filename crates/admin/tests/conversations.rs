@@ -3,8 +3,8 @@
 use http::limits::HEAD_LEN_MAX;
 use http::limits::HEAD_TIME_MAX_NS;
 
-use crate::client::{Client, Response, ask, get, responses};
-use crate::example::Example;
+use crate::tests::client::{Client, Response, ask, get, responses};
+use crate::tests::example::Example;
 
 const EXAMPLE: Example = Example::DEFAULT;
 

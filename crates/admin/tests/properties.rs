@@ -3,8 +3,8 @@
 use http::limits::HEAD_LEN_MAX;
 use proptest::prelude::*;
 
-use crate::client::{Client, responses};
-use crate::example::Example;
+use crate::tests::client::{Client, responses};
+use crate::tests::example::Example;
 
 /// What the client received, whether it was disconnected, and what waits for more input.
 fn outcome(pieces: &[&[u8]], turn_max: usize) -> (Vec<u8>, bool, Option<usize>) {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::client::get;
-use crate::example::Example;
+use crate::tests::client::get;
+use crate::tests::example::Example;
 
 const EXAMPLE: Example = Example::DEFAULT;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use admin::{AdminService, AdminWorker, HttpSession};
 use http::Prepared;
 use service::{ConnectionId, Next, NoPin, OpenTickets, Output, Service, Tickets, Worker, recycle};
 
-use crate::example::Example;
+use crate::tests::example::Example;
+use crate::{AdminService, AdminWorker, HttpSession};
 
 /// A connection.
 pub(crate) struct Client {

@@ -1,15 +1,8 @@
 //! Runs a test under each configuration: every scheduler with every I/O backend.
 
-#![allow(dead_code, reason = "not every test uses all functions")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a panic shows where a test fails"
-)]
-
 use std::time::Duration;
 
-use fibre::{Builder, IoBackend, IoChoice, Runtime, Scheduler};
+use crate::{Builder, IoBackend, IoChoice, Runtime, Scheduler};
 
 /// A configuration: the scheduler and the I/O backend of a runtime.
 pub(crate) type Configuration = (Scheduler, IoBackend);

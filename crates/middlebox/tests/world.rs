@@ -3,30 +3,21 @@
 //!
 //! Clients are those of Clover, small: they append to chains, conditionally or not, and read the
 //! last node. At the end, the chains in memory are compared with what clients were told.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    dead_code,
-    reason = "helpers of several tests"
-)]
 
-#[path = "client.rs"]
 pub(crate) mod client;
-#[path = "history.rs"]
 pub(crate) mod history;
-#[path = "memory_node.rs"]
 pub(crate) mod memory_node;
-#[path = "network.rs"]
 pub(crate) mod network;
 
 use chain::{Kind, Link, Node};
+use roce::connect::{self, Message};
+use roce::wire::{Addresses, Datagram, Ethernet, Ip, Ipv4};
+
+use crate::{Config, Faults, Middlebox, Side};
 use client::Client;
 use history::History;
 use memory_node::MemoryNode;
-use middlebox::{Config, Faults, Middlebox, Side};
 use network::{Hop, Network, NetworkFaults, Random};
-use roce::connect::{self, Message};
-use roce::wire::{Addresses, Datagram, Ethernet, Ip, Ipv4};
 
 /// Length of a slot for a node, in bytes.
 pub(crate) const SLOT_LEN: u64 = 128;
@@ -36,7 +27,7 @@ pub(crate) const CLIENT_SLOTS: u64 = 256;
 pub(crate) const START: u64 = 0x1_0000;
 /// Length of a node's memory.
 pub(crate) const MEMORY_LEN: u64 = 1 << 20;
-/// Keys of the memory: see [`middlebox::Keys`].
+/// Keys of the memory: see [`crate::Keys`].
 pub(crate) const STEERABLE: u32 = 0x5354;
 pub(crate) const EXACT: u32 = 0x4558;
 

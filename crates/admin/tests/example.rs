@@ -1,7 +1,8 @@
 //! A server with fixed figures.
 
-use admin::Source;
 use session::{CommandClass, LATENCY_BOUNDS_NS, LatencySnapshot, StatWriter};
+
+use crate::Source;
 
 /// What `stats` of a server shows, in its order.
 const STATS: &str = include_str!("stats.txt");

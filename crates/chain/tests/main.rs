@@ -1,0 +1,3 @@
+//! Tests of the public interface. They are modules of the unit tests: one program a crate.
+
+mod properties;

@@ -1,0 +1,4 @@
+//! Tests of the public interface. They are modules of the unit tests: one program a crate.
+
+mod descriptor_limit;
+mod page_cache;

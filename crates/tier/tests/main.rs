@@ -1,0 +1,7 @@
+//! Tests of the public interface. They are modules of the unit tests: one program a crate.
+
+mod against_model;
+mod concurrent;
+mod recache;
+mod restart;
+mod wear;

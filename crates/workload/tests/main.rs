@@ -1,0 +1,7 @@
+//! Tests of the public interface. They are modules of the unit tests: one program a crate.
+
+mod distributions;
+mod records;
+mod schedules;
+mod scripts;
+mod ycsb;
