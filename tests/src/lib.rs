@@ -8,6 +8,7 @@
 //! | environment variable | meaning |
 //! |---|---|
 //! | `CURTAIL` | path of the program under test; by default it is built from this source |
+//! | `CURTAIL_RUNTIME` | runtime of the tests that are not made for each runtime (`events`) |
 //! | `MEMCACHED` | path of the memcached to compare with; by default the one on the PATH, if any |
 //! | `CURTAIL_SLOW_TRANSCRIPTS` | play cases with `@tick` to that memcached too, in real time |
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ pub mod probe;
 pub mod process;
 pub mod processes;
 pub mod protocols;
+pub mod runtimes;
 pub mod served_pool;
 pub mod slow_disk;
 pub mod toy;

@@ -10,7 +10,8 @@ use rand::{Rng, RngExt};
 
 use crate::client::Client;
 use crate::peer::{Address, Peer, SocketPeer};
-use crate::process::{Server, curtail, memcached, memcached_command, runtime};
+use crate::process::{Server, curtail, memcached, memcached_command};
+use crate::runtimes::{Runtime, runtime};
 
 /// The most sequences that a failure shows.
 const SHOWN_MAX: usize = 20;
@@ -34,7 +35,7 @@ impl Servers {
             eprintln!("skipped: memcached not installed");
             return Ok(None);
         };
-        if runtime() == "bypass" {
+        if runtime() == Runtime::Bypass {
             eprintln!("skipped: the sequences end by closing one direction, which takes seconds");
             return Ok(None);
         }

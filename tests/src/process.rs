@@ -1,8 +1,8 @@
 //! Server processes for tests. They are started on a free port and killed when dropped.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -16,9 +16,10 @@ use sys::child::{Bounds, bind, terminate};
 use sys::cost::{Cost, of_process};
 
 use crate::client::Client;
-use crate::device_pair::{self, DevicePair};
+use crate::device_pair::DevicePair;
 use crate::peer::Address;
 use crate::play::REFERENCE_VERSION;
+use crate::runtimes::runtime;
 
 /// The longest time that a server may take to listen, or to end after it was told to.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -26,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The number of attempts to start a server. Another process may take a port after it was found
 /// free and before the server listens on it.
 const ATTEMPTS: usize = 3;
-/// The number of attempts to find a port that was not returned before.
+/// The number of attempts to find a port that no test has.
 const PORT_ATTEMPTS: usize = 100;
 
 /// A server process. It ends with the thread that started it.
@@ -231,10 +232,7 @@ pub fn wait(child: &mut Child) -> Result<ExitStatus> {
 #[must_use]
 pub fn curtail() -> Command {
     let mut command = Command::new(curtail_path());
-    command.args(["serve", "--runtime", runtime()]);
-    if runtime() == "fibres" && program_name().starts_with("on_fibres_steal") {
-        command.args(["--fibre-scheduler", "steal"]);
-    }
+    command.arg("serve").args(runtime().flags());
     command
 }
 
@@ -266,47 +264,6 @@ pub fn server_with_key(arguments: &[&str]) -> (Server, Client) {
     let client =
         client.unwrap_or_else(|error| panic!("store a key in curtail {arguments:?}: {error:#}"));
     (server, client)
-}
-
-/// The file name of the test program.
-fn program_name() -> String {
-    let program = env::current_exe().unwrap_or_default();
-    let name = program.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
-}
-
-/// The runtime of the program under test. It is `$CURTAIL_RUNTIME`, or the runtime in the name of
-/// the test program (`on_rings`, `on_threads`, `on_fibres`, `on_bypass`), or else `events`. Without
-/// io_uring, `events` replaces `rings`; without network namespaces, it replaces `bypass`.
-#[expect(clippy::print_stderr, reason = "a test must report what it skips")]
-pub fn runtime() -> &'static str {
-    static RUNTIME: OnceLock<String> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let name = program_name();
-        let named = ["rings", "threads", "fibres", "bypass"]
-            .into_iter()
-            .find(|kind| name.starts_with(&format!("on_{kind}")));
-        let from_environment = env::var("CURTAIL_RUNTIME").ok();
-        let runtime = from_environment.unwrap_or_else(|| named.unwrap_or("events").to_owned());
-        if runtime == "rings"
-            && let Err(error) = sys::ring::Ring::probe()
-        {
-            eprintln!("skipped: --runtime rings: {error}; on events instead");
-            return "events".to_owned();
-        }
-        if runtime == "bypass"
-            && let Err(error) = device_pair::probe()
-        {
-            eprintln!("skipped: --runtime bypass: {error:#}; on events instead");
-            return "events".to_owned();
-        }
-        if runtime == "fibres"
-            && let Err(error) = runtime::rings_for_fibres()
-        {
-            eprintln!("skipped: fibres over io_uring: {error}; over epoll instead");
-        }
-        runtime
-    })
 }
 
 /// The path of an installed memcached: `$MEMCACHED`, or the first on the PATH. `None` if there is
@@ -379,22 +336,27 @@ pub fn at_free_address<T>(
 /// Returns an address at which no process listens at present. To start a server there, use
 /// [`at_free_address`].
 ///
-/// Every call of a process returns another port. Otherwise the servers of two tests at the same
-/// time could get the same one, and a test would talk to the server of the other test.
+/// Every call returns another port, in all test processes: each holds a lock for its ports until it
+/// ends. Otherwise the servers of two tests at the same time could get the same one, and a test
+/// would talk to the server of the other test.
 ///
 /// # Errors
-/// There is no free port, or too many have been returned.
+/// There is no free port that is not locked.
 pub fn free_address(ip: Ipv4Addr) -> Result<SocketAddr> {
-    static RETURNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = target_folder()?.join("tmp/ports");
+    fs::create_dir_all(&folder)?;
     for _ in 0..PORT_ATTEMPTS {
         let listener = TcpListener::bind((ip, 0)).context("find a free port")?;
         let address = listener.local_addr()?;
-        let mut returned = RETURNED.lock().unwrap_or_else(PoisonError::into_inner);
-        if returned.insert(address.port()) {
+        let lock = File::create(folder.join(address.port().to_string()))?;
+        if lock.try_lock().is_ok() {
+            let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+            held.push(lock);
             return Ok(address);
         }
     }
-    bail!("no port was found that was not returned before")
+    bail!("every port that was found is in use by a test")
 }
 
 /// The path of the program under test: `$CURTAIL`, or else a program that is built here. An

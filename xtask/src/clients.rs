@@ -5,19 +5,23 @@ use anyhow::Result;
 
 use crate::suite::{self, Tally};
 
-/// Runs the clients whose test has a name that contains `filter`; an error if one of them cannot
+/// Runs the clients whose test has a name that begins with `filter`; an error if one of them cannot
 /// run. `memcached` is the one on the PATH, or that of the variable `MEMCACHED`.
 pub(crate) fn run(filter: Option<&str>) -> Result<()> {
-    let mut line = vec![
+    let names = format!("clients::{}", filter.unwrap_or_default());
+    let line = [
         "test",
         "--package",
         "curtail-tests",
         "--test",
-        "clients",
+        "on_runtimes",
         "--",
+        &names,
+        "--skip",
+        "::bypass",
+        "--include-ignored",
+        "--show-output",
     ];
-    line.extend(filter);
-    line.extend(["--include-ignored", "--show-output"]);
     let mut command = crate::cargo::command(&line);
     command.env("CURTAIL_CLIENTS_ALL", "1");
     suite::logged(command, "clients", &mut Tally::default())

@@ -1,5 +1,5 @@
-//! Logins: of text, and of SASL. Their examples are in `tests/tests/on_runtimes/login.rs`, where memcached has
-//! them too; these are the properties.
+//! Logins: of text, and of SASL. Their examples are in `tests/tests/on_runtimes/login.rs`, where
+//! memcached has them too; these are the properties.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

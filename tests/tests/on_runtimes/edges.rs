@@ -1,0 +1,552 @@
+//! Misbehaving clients, each with a well-behaved client in the background, whose requests must be
+//! answered as usual.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use curtail_tests::background_client::BackgroundClient;
+use curtail_tests::client::Client;
+use curtail_tests::process::{Server, server};
+
+const MIB: u64 = 1 << 20;
+
+fn client(server: &Server) -> Client {
+    Client::connect(&server.address).unwrap()
+}
+
+fn a_connection_over_the_limit_is_refused_with_an_error() {
+    const MAX: u64 = 8;
+    let server = server(&["-c", "8"]);
+    let background = BackgroundClient::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    assert_eq!(observer.stat("max_connections").unwrap(), MAX);
+    // The connection that checked that the server was ready may not have been closed yet.
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+
+    let mut others: Vec<Client> = (2..MAX).map(|_| client(&server)).collect();
+    for other in &mut others {
+        assert_eq!(other.request("mn").unwrap(), "MN");
+    }
+    for rejected in 1..=3 {
+        let told = client(&server).rest().unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&told),
+            "ERROR Too many open connections\r\n"
+        );
+        assert_eq!(observer.stat("rejected_connections").unwrap(), rejected);
+    }
+    assert_eq!(observer.stat("curr_connections").unwrap(), MAX);
+    // A rejected connection is not a lack of descriptors.
+    assert_eq!(observer.stat("listen_disabled_num").unwrap(), 0);
+
+    others.pop();
+    observer
+        .stat_until("curr_connections", |count| count < MAX)
+        .unwrap();
+    assert_eq!(client(&server).request("mn").unwrap(), "MN");
+    for other in &mut others {
+        assert_eq!(other.request("mn").unwrap(), "MN");
+    }
+    background.stop().unwrap();
+}
+
+fn requests_sent_byte_by_byte_are_answered() {
+    let server = server(&[]);
+    let background = BackgroundClient::start(&server.address).unwrap();
+    let mut slow = client(&server);
+    let mut expected = Vec::new();
+    for round in 0..20 {
+        let said = format!("set slow 0 0 5\r\n{round:05}\r\nget slow\r\nbogus\r\n");
+        for byte in said.bytes() {
+            slow.send(&[byte]).unwrap();
+        }
+        let answer = format!("STORED\r\nVALUE slow 0 5\r\n{round:05}\r\nEND\r\nERROR\r\n");
+        expected.extend(answer.into_bytes());
+    }
+    assert_eq!(slow.take(expected.len()).unwrap(), expected);
+    background.stop().unwrap();
+}
+
+fn a_client_that_never_reads_delays_no_other_and_holds_no_memory() {
+    const VALUE_LEN: usize = 500_000;
+    let server = server(&["-m", "64"]);
+    let mut background = BackgroundClient::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    observer.set("big", &vec![b'x'; VALUE_LEN]).unwrap();
+    background.wait_rounds(50).unwrap();
+    let before = server.resident_bytes().unwrap();
+
+    // Each of eight clients requests two gigabytes of answers and reads none.
+    let mut deaf: Vec<Client> = (0..8).map(|_| client(&server)).collect();
+    for one in &mut deaf {
+        one.send_some(&b"get big\r\n".repeat(4000)).unwrap();
+    }
+    background.wait_rounds(200).unwrap();
+    let grown = server.resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < 48 * MIB, "grew by {grown} bytes");
+
+    // The store can still be written to.
+    for number in 0..100 {
+        observer
+            .set(&format!("other{number}"), &[b'y'; 50_000])
+            .unwrap();
+    }
+    drop(deaf);
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    assert_eq!(observer.get("big").unwrap().unwrap().len(), VALUE_LEN);
+    background.stop().unwrap();
+}
+
+fn a_late_reader_receives_every_byte() {
+    const COUNT: usize = 400;
+    let server = server(&[]);
+    let mut late = client(&server);
+    let value: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
+    late.set("big", &value).unwrap();
+    let mut background = BackgroundClient::start(&server.address).unwrap();
+    // Forty megabytes are more than the buffers of both sockets hold.
+    late.send(&b"get big\r\n".repeat(COUNT)).unwrap();
+    background.wait_rounds(100).unwrap();
+    let answer = [b"VALUE big 0 100000\r\n", &value[..], b"\r\nEND\r\n"].concat();
+    for number in 0..COUNT {
+        assert!(
+            late.take(answer.len()).unwrap() == answer,
+            "answer {number}"
+        );
+    }
+    assert_eq!(late.request("mn").unwrap(), "MN");
+    background.stop().unwrap();
+}
+
+/// Long values are sent in parts, and those of several clients in turn.
+fn several_readers_of_long_values_receive_every_byte_and_short_replies_between() {
+    const COUNT: usize = 8;
+    let server = server(&[]);
+    let mut clients: Vec<Client> = (0..6).map(|_| client(&server)).collect();
+    let value: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
+    clients[0].set("big", &value).unwrap();
+    let background = BackgroundClient::start(&server.address).unwrap();
+    for one in &mut clients {
+        one.send(&b"get big\r\nmn\r\n".repeat(COUNT)).unwrap();
+    }
+    // It leaves while its values are being sent.
+    clients.pop();
+    let answer = [b"VALUE big 0 300000\r\n", &value[..], b"\r\nEND\r\nMN\r\n"].concat();
+    for number in 0..COUNT {
+        for one in &mut clients {
+            assert!(one.take(answer.len()).unwrap() == answer, "answer {number}");
+        }
+    }
+    background.stop().unwrap();
+}
+
+fn memory_of_an_upload_is_freed_when_its_client_disconnects() {
+    let server = server(&["-m", "64"]);
+    let background = BackgroundClient::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    observer.set("v", b"old").unwrap();
+    // Twice the memory in total, if it were kept. Only a few clients at a time, because the memory
+    // that they hold can evict other items.
+    let before = observer.stat("total_connections").unwrap();
+    for turn in 1..=10 {
+        for _ in 0..13 {
+            let mut gone = client(&server);
+            gone.send(b"set v 0 0 1000000\r\n").unwrap();
+            gone.send(&[b'n'; 500_000]).unwrap();
+        }
+        for (stat, wanted) in [
+            ("total_connections", before + turn * 13),
+            ("curr_connections", 2),
+        ] {
+            observer.stat_until(stat, |count| count == wanted).unwrap();
+        }
+    }
+    assert_eq!(observer.stat("store_no_memory").unwrap(), 0);
+    // The item may have been evicted: it was not read, and memory held by uploads cannot be
+    // evacuated.
+    match observer.get("v").unwrap() {
+        Some(value) => assert_eq!(value, b"old"),
+        None => assert_ne!(observer.stat("evictions").unwrap(), 0),
+    }
+    for number in 0..20 {
+        let key = format!("after{number}");
+        observer.set(&key, &vec![b'a'; 900_000]).unwrap();
+        assert_eq!(observer.get(&key).unwrap().unwrap().len(), 900_000);
+    }
+    background.stop().unwrap();
+}
+
+/// Sends the command line of a `set` and no byte of its value, so that the memory of the value is
+/// held.
+fn begin(client: &mut Client, key: &str, value_len: usize) {
+    client
+        .send(format!("set {key} 0 0 {value_len}\r\n").as_bytes())
+        .unwrap();
+}
+
+fn waiting_for_memory_costs_no_processor_time() {
+    let server = server(&["-m", "8", "-t", "1"]);
+    let mut observer = client(&server);
+    let (mut holder, mut waiter) = (client(&server), client(&server));
+    begin(&mut holder, "a", 900_000);
+    observer
+        .stat_until("bytes_held", |bytes| bytes > 900_000)
+        .unwrap();
+    let (since, before_ns) = (Instant::now(), server.processor_ns().unwrap());
+    begin(&mut waiter, "b", 900_000);
+    waiter.send(&[b'b'; 900_000]).unwrap();
+    waiter.send(b"\r\n").unwrap();
+    assert_eq!(waiter.line().unwrap(), "STORED");
+    let used_ns = server.processor_ns().unwrap() - before_ns;
+    let waited_ms = since.elapsed().as_millis();
+    assert!(waited_ms > 500, "no wait, after {waited_ms} ms");
+    assert!(
+        u128::from(used_ns) / 1_000_000 < waited_ms / 5,
+        "{used_ns} ns of processor time in {waited_ms} ms"
+    );
+    assert_eq!(observer.stat("held_waits").unwrap(), 1);
+    assert_eq!(observer.stat("slow_peers_closed").unwrap(), 1);
+}
+
+fn connections_that_hold_memory_are_closed_on_every_worker() {
+    const HOLDERS: u64 = 12;
+    let server = server(&["-m", "8", "-t", "3"]);
+    let mut observer = client(&server);
+    let mut holders: Vec<Client> = (0..HOLDERS).map(|_| client(&server)).collect();
+    for (number, holder) in holders.iter_mut().enumerate() {
+        begin(holder, &format!("held{number}"), 80_000);
+    }
+    observer
+        .stat_until("bytes_held", |bytes| bytes > HOLDERS * 80_000)
+        .unwrap();
+    let mut waiter = client(&server);
+    let since = Instant::now();
+    begin(&mut waiter, "b", 1_000_000);
+    waiter.send(&[b'b'; 1_000_000]).unwrap();
+    waiter.send(b"\r\n").unwrap();
+    assert_eq!(waiter.line().unwrap(), "STORED");
+    assert!(
+        since.elapsed() < Duration::from_secs(8),
+        "not one a second: {:?}",
+        since.elapsed()
+    );
+    // The value needs nearly all the memory that uploads may hold.
+    assert_eq!(observer.stat("slow_peers_closed").unwrap(), HOLDERS);
+}
+
+fn a_client_that_disconnects_while_it_waits_for_memory_is_closed_immediately() {
+    let server = server(&["-m", "8", "-t", "1"]);
+    let mut observer = client(&server);
+    let (mut holder, mut waiter) = (client(&server), client(&server));
+    begin(&mut holder, "a", 900_000);
+    observer
+        .stat_until("bytes_held", |bytes| bytes > 900_000)
+        .unwrap();
+    waiter.send(b"mn\r\n").unwrap();
+    begin(&mut waiter, "b", 900_000);
+    observer
+        .stat_until("held_waits", |waits| waits == 1)
+        .unwrap();
+    // A socket that is closed with unread data is reset.
+    drop(waiter);
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    assert_eq!(observer.stat("slow_peers_closed").unwrap(), 0);
+    drop(holder);
+}
+
+fn a_value_of_two_gibibytes_is_refused_and_its_bytes_are_discarded() {
+    let server = server(&[]);
+    let mut background = BackgroundClient::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    let before = server.resident_bytes().unwrap();
+
+    let mut greedy = client(&server);
+    let answer = greedy.request("set a 0 0 2147483645").unwrap();
+    assert_eq!(answer, "SERVER_ERROR object too large for cache");
+    let sent = greedy.send_some(&vec![b'x'; 64 << 20]).unwrap();
+    assert_eq!(sent, 64 << 20, "the announced bytes are consumed");
+    background.wait_rounds(50).unwrap();
+    assert_eq!(observer.stat("store_too_large").unwrap(), 1);
+    assert_eq!(observer.get("a").unwrap(), None);
+
+    // Numbers out of range are no lengths.
+    let mut liar = client(&server);
+    for length in ["2147483646", "2147483648", "4294967296", "-1"] {
+        let answer = liar.request(&format!("set a 0 0 {length}")).unwrap();
+        assert_eq!(answer, "CLIENT_ERROR bad command line format");
+    }
+    let grown = server.resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < 16 * MIB, "grew by {grown} bytes");
+    background.stop().unwrap();
+}
+
+fn a_connection_stays_usable_after_a_discarded_value() {
+    let server = server(&[]);
+    let background = BackgroundClient::start(&server.address).unwrap();
+    let mut client = client(&server);
+    let said = [
+        b"set a 0 0 20000000\r\n",
+        &vec![b'x'; 20_000_000][..],
+        b"\r\nmn\r\n",
+    ];
+    client.send(&said.concat()).unwrap();
+    assert_eq!(
+        client.line().unwrap(),
+        "SERVER_ERROR object too large for cache"
+    );
+    assert_eq!(client.line().unwrap(), "MN");
+    assert_eq!(client.stat("store_too_large").unwrap(), 1);
+    background.stop().unwrap();
+}
+
+fn a_key_of_251_bytes_is_refused_and_the_connection_stays_usable() {
+    let server = server(&[]);
+    let background = BackgroundClient::start(&server.address).unwrap();
+    let mut client = client(&server);
+    let key = "k".repeat(251);
+    client
+        .send(format!("set {key} 0 0 1\r\n1\r\n").as_bytes())
+        .unwrap();
+    assert_eq!(
+        client.line().unwrap(),
+        "CLIENT_ERROR bad command line format"
+    );
+    client.set(&key[1..], b"fits").unwrap();
+    assert_eq!(client.get(&key[1..]).unwrap().unwrap(), b"fits");
+    background.stop().unwrap();
+}
+
+fn a_line_without_an_end_closes_the_connection() {
+    let server = server(&[]);
+    let mut background = BackgroundClient::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    let before = server.resident_bytes().unwrap();
+    // A `get` may be longer than other lines, but not this long.
+    for start in ["", "get ", "gets ", "set ", "mg ", " "] {
+        let mut endless = client(&server);
+        // More than the buffers of both sockets hold, so that the server must read.
+        let bytes = [start.as_bytes(), &vec![b'a'; 32 << 20]].concat();
+        let sent = endless.send_some(&bytes).unwrap();
+        assert_eq!(endless.rest().unwrap(), b"", "'{start}'");
+        assert!(sent < bytes.len(), "'{start}': all bytes were sent");
+    }
+    background.wait_rounds(20).unwrap();
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    let grown = server.resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < 16 * MIB, "grew by {grown} bytes");
+    background.stop().unwrap();
+}
+
+fn random_bytes_do_no_harm() {
+    let server = server(&[]);
+    let background = BackgroundClient::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    // Marsaglia's xorshift: the same bytes in every run.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for start in 0..32_u8 {
+        let mut rubbish = vec![if start % 4 == 0 { 0x80 } else { start }];
+        while rubbish.len() < 32 * 1024 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            rubbish.extend(state.to_le_bytes());
+        }
+        let mut noisy = client(&server);
+        noisy.send_some(&rubbish).unwrap();
+        // The server may have closed the connection; if not, it is closed here.
+        let _ = noisy.socket.shutdown_send();
+        noisy.rest().unwrap();
+    }
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    background.stop().unwrap();
+}
+
+fn opened_and_closed_connections_are_counted() {
+    let server = server(&[]);
+    let background = BackgroundClient::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    let before = observer.stat("total_connections").unwrap();
+    for _ in 0..200 {
+        assert_eq!(client(&server).request("mn").unwrap(), "MN");
+    }
+    let total = observer.stat("total_connections").unwrap();
+    assert_eq!(total - before, 200);
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    background.stop().unwrap();
+}
+
+fn names_of_hot_keys_are_escaped() {
+    let server = server(&["-t", "2"]);
+    // One client per worker; the workers' counts are added up.
+    for _ in 0..2 {
+        let mut client = client(&server);
+        client
+            .send_some(b"ms aG90IGtleQ== 1 b\r\nx\r\nset cold 0 0 1\r\nx\r\n")
+            .unwrap();
+        for _ in 0..2 {
+            assert!(["HD", "STORED"].contains(&client.line().unwrap().as_str()));
+        }
+        for _ in 0..2_000 {
+            client
+                .send(b"mg aG90IGtleQ== b\r\nmg cold\r\nmg aG90IGtleQ== b\r\n")
+                .unwrap();
+            for _ in 0..3 {
+                assert_eq!(client.line().unwrap(), "HD");
+            }
+        }
+    }
+    let mut client = client(&server);
+    client.send(b"stats hotkeys\r\n").unwrap();
+    let mut lines = Vec::new();
+    while lines.last().is_none_or(|line| line != "END") {
+        lines.push(client.line().unwrap());
+    }
+    assert_eq!(lines[1], "STAT hotkeys:1:key hot%20key", "{lines:?}");
+    let number = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+    let (all, hot) = (number(&lines[0]), number(&lines[2]));
+    assert!((all / 12_000.0 - 1.0).abs() < 0.5, "{lines:?}");
+    assert!((hot / all - 2.0 / 3.0).abs() < 0.15, "{lines:?}");
+    // The test takes less than a minute.
+    let rate = number(&lines[4]);
+    assert!(
+        lines[4].contains("hotkeys:1:gets_per_second") && rate > hot / 60.0,
+        "{lines:?}"
+    );
+    assert!(
+        lines[5].starts_with("STAT hotkeys:1:value_bytes "),
+        "{lines:?}"
+    );
+    assert_eq!(lines[6], "STAT hotkeys:2:key cold");
+}
+
+fn many_clients_that_do_not_read_leave_receive_buffers_for_others() {
+    let server = server(&["-t", "1", "-m", "64"]);
+    let mut observer = client(&server);
+    observer.set("big", &[b'x'; 10_000]).unwrap();
+    // Each client requests more answers than the sockets hold, and continues to send small
+    // requests.
+    let mut deaf: Vec<Client> = (0..40).map(|_| client(&server)).collect();
+    for one in &mut deaf {
+        one.send_some(&b"get big\r\n".repeat(1_000)).unwrap();
+    }
+    for _ in 0..20 {
+        for one in &mut deaf {
+            one.send_some(b"get big\r\n").unwrap();
+        }
+        // Other connections receive in between.
+        observer.set("other", &[b'y'; 3_000]).unwrap();
+    }
+    let start = Instant::now();
+    for _ in 0..50 {
+        assert_eq!(observer.get("other").unwrap().unwrap().len(), 3_000);
+    }
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+/// A line may be 1 MiB long, and a client may open any number of connections.
+fn incomplete_lines_and_unread_answers_share_one_bound() {
+    const LIMIT: u64 = 64 * MIB;
+    let server = server(&["-m", "64"]);
+    let mut background = BackgroundClient::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    observer.set("big", &[b'x'; 10_000]).unwrap();
+    assert_eq!(observer.stat("conn_buffer_limit").unwrap(), LIMIT);
+    assert_eq!(observer.stat("conn_buffer_bytes").unwrap(), 0);
+    let before = server.resident_bytes().unwrap();
+
+    let line = [&b"get"[..], &b" key".repeat(250_000)].concat();
+    let (mut all, mut most) = (Vec::new(), 0);
+    for number in 0..150 {
+        let mut one = client(&server);
+        // The server may close any of these connections at any time.
+        if number % 3 == 2 {
+            one.send_some(&b"get big\r\n".repeat(1_000)).unwrap();
+        } else {
+            one.send_some(&line).unwrap();
+        }
+        all.push(one);
+        let bytes = observer.stat("conn_buffer_bytes").unwrap();
+        assert!(
+            bytes <= LIMIT,
+            "{bytes} bytes, and {number} more connections"
+        );
+        most = bytes.max(most);
+    }
+    observer
+        .stat_until("conn_buffer_closed", |count| count > 0)
+        .unwrap();
+    assert!(most > LIMIT / 2, "{most} bytes at most");
+    let grown = server.resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < LIMIT + 48 * MIB, "grew by {grown} bytes");
+    background.wait_rounds(50).unwrap();
+
+    drop(all);
+    observer
+        .stat_until("conn_buffer_bytes", |bytes| bytes == 0)
+        .unwrap();
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    assert_eq!(observer.stat("conn_panics").unwrap(), 0);
+    background.stop().unwrap();
+}
+
+/// A client that sends requests without pause, and never waits for an answer.
+fn an_endless_pipeline_does_not_starve_other_connections() {
+    let server = server(&["-t", "1"]);
+    let mut background = BackgroundClient::start(&server.address).unwrap();
+    let mut greedy = client(&server);
+    // Only the last request has an answer.
+    let quiet = b"mg no-such-key v q\r\n".repeat(1000);
+    let ends = Arc::new(AtomicBool::new(false));
+    let asks = thread::spawn({
+        let ends = Arc::clone(&ends);
+        move || {
+            while !ends.load(Ordering::Relaxed) {
+                greedy.send(&quiet).unwrap();
+            }
+            greedy.request("mn").unwrap()
+        }
+    });
+    background.wait_rounds(50).unwrap();
+    ends.store(true, Ordering::Relaxed);
+    assert_eq!(asks.join().unwrap(), "MN");
+    background.stop().unwrap();
+}
+
+curtail_tests::on_runtimes! {
+    [events rings threads fibres fibres_steal bypass]
+    a_connection_over_the_limit_is_refused_with_an_error,
+    requests_sent_byte_by_byte_are_answered,
+    a_client_that_never_reads_delays_no_other_and_holds_no_memory,
+    a_late_reader_receives_every_byte,
+    several_readers_of_long_values_receive_every_byte_and_short_replies_between,
+    memory_of_an_upload_is_freed_when_its_client_disconnects,
+    waiting_for_memory_costs_no_processor_time,
+    connections_that_hold_memory_are_closed_on_every_worker,
+    a_client_that_disconnects_while_it_waits_for_memory_is_closed_immediately,
+    a_value_of_two_gibibytes_is_refused_and_its_bytes_are_discarded,
+    a_connection_stays_usable_after_a_discarded_value,
+    a_key_of_251_bytes_is_refused_and_the_connection_stays_usable,
+    a_line_without_an_end_closes_the_connection,
+    random_bytes_do_no_harm,
+    opened_and_closed_connections_are_counted,
+    names_of_hot_keys_are_escaped,
+    many_clients_that_do_not_read_leave_receive_buffers_for_others,
+    incomplete_lines_and_unread_answers_share_one_bound,
+    an_endless_pipeline_does_not_starve_other_connections,
+}
