@@ -34,6 +34,9 @@ mod progress;
 mod relayed;
 mod run;
 mod run_folder;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 
 pub use error::Error;
 pub use experiment::{Experiment, Shipped, shipped};

@@ -3,30 +3,18 @@
 //!
 //! Every fake process connects to the test's gate. The connection closes when the process exits, so
 //! the tests wait for events and never sleep.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "the helpers of tests are tests too"
-)]
-
-#[path = "fixture/fake.rs"]
-mod fake;
-#[path = "fixture/gate.rs"]
-mod gate;
-#[path = "fixture/records.rs"]
-mod records;
 
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use gate::Fixture;
-use lab::limits::CONSECUTIVE_FAILURES;
-use lab::{Ending, Event, Experiment, LineReporter, Reporter};
-use records::{only_run, trials};
 use report::cache::folder::{Settings, TrialHistograms};
 use report::record::{Host, Plan, Record, Value};
+
+use crate::limits::CONSECUTIVE_FAILURES;
+use crate::tests::gate::Fixture;
+use crate::tests::records::{only_run, trials};
+use crate::{Ending, Event, Experiment, LineReporter, Reporter};
 
 /// Two servers, two levels, two repeats, two capacity trials: twelve trials.
 fn experiment(second: &str) -> Experiment {
@@ -114,7 +102,7 @@ fn a_run_folder_is_self_contained() {
     let options = fixture.options();
     let plan = second(&fixture, "fake", "well").plan(&options).unwrap();
     let mut told = Vec::new();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     assert_eq!(
         (outcome.ending, outcome.measured, outcome.failed),
         (Ending::Complete, 12, 0)
@@ -174,7 +162,7 @@ fn a_server_that_is_not_installed_is_skipped_and_named() {
     let reason = servers[1].skipped.as_deref().unwrap();
     assert!(reason.contains("/nowhere/cached"), "{reason}");
     let mut told = Vec::new();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     assert_eq!((outcome.total, outcome.measured), (6, 6));
     assert!(
         String::from_utf8(told)
@@ -190,7 +178,7 @@ fn a_server_that_exits_at_once_is_abandoned_and_the_other_measured() {
     let options = fixture.options();
     let plan = second(&fixture, "fake", "dies").plan(&options).unwrap();
     let mut told = Vec::new();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     assert_eq!(
         (outcome.ending, outcome.measured, outcome.failed),
         (Ending::Complete, 6, 6)
@@ -223,7 +211,7 @@ fn a_server_that_never_replies_fails_in_bounded_time() {
     let mut options = fixture.options();
     options.timeouts.start = Duration::from_millis(1_500);
     let plan = second(&fixture, "fake", "silent").plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (6, 6));
     let trials = trials(&outcome.folder);
     assert_eq!(
@@ -239,7 +227,7 @@ fn a_server_that_ignores_sigterm_is_killed_with_a_note() {
     let mut options = fixture.options();
     options.timeouts.stop = Duration::from_millis(50);
     let plan = second(&fixture, "deaf", "well").plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!(outcome.measured, 12);
     for trial in trials(&outcome.folder)
         .iter()
@@ -258,7 +246,7 @@ fn a_server_that_exits_under_load_fails_the_trial() {
     let fixture = Fixture::new();
     let options = fixture.options();
     let plan = second(&fixture, "fake", "fragile").plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (6, 6));
     let trials = trials(&outcome.folder);
     let reason = failures(&trials, "second")[0];
@@ -277,7 +265,7 @@ fn a_generator_that_fails_is_quoted_and_ends_the_servers_trials() {
     let rates = "[[factor]]\nname = \"rate\"\nvalues = [\"1k\", \"2k\", \"3k\"]\n";
     let experiment = changed(&fixture, &[(LEVELS, rates)]);
     let plan = experiment.plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!(
         (outcome.measured, outcome.failed, outcome.exit_code()),
         (0, 16, 1)
@@ -317,7 +305,7 @@ fn a_killed_lab_leaves_no_processes_and_the_same_command_resumes() {
     let before = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
     let experiment = Experiment::load(fixture.path("experiment.toml").to_str().unwrap()).unwrap();
     let plan = experiment.plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((&outcome.folder, outcome.kept), (&folder, kept_before));
     assert_eq!((outcome.ending, outcome.measured), (Ending::Complete, 12));
     let after = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
@@ -375,7 +363,7 @@ fn the_time_left_ends_at_zero() {
     let options = fixture.options();
     let plan = second(&fixture, "fake", "well").plan(&options).unwrap();
     let mut counter = Counter::default();
-    lab::run(&plan, &options, &mut counter).unwrap();
+    crate::run(&plan, &options, &mut counter).unwrap();
     assert_eq!((counter.began, counter.ended), (12, 12));
     assert!(counter.left[0] > Duration::ZERO);
     assert_eq!(counter.left[11], Duration::ZERO);
@@ -388,7 +376,7 @@ fn every_setting_is_measured_and_recorded() {
     let depths = format!("[[factor]]\nname = \"depth\"\nvalues = [1, 7]\n{LEVELS}");
     let experiment = changed(&fixture, &[(LEVELS, &depths)]);
     let plan = experiment.plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (24, 0));
     for trial in trials(&outcome.folder) {
         // The fake generator reports its depth so.
@@ -414,7 +402,7 @@ fn saturating_connections_are_offered_beside_the_measured_ones() {
         &[(LEVELS, factors), ("[capacity]\ntrials = 2\n", "")],
     );
     let plan = experiment.plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (16, 0));
     for trial in trials(&outcome.folder) {
         let saturating = trial.factors["saturating"].number().filter(|it| *it > 0.0);
@@ -436,7 +424,7 @@ fn failures_under_one_setting_do_not_affect_another() {
     let changes = [(LEVELS, depths.as_str()), ("repeats = 2", "repeats = 4")];
     let plan = changed(&fixture, &changes).plan(&options).unwrap();
     let mut told = Vec::new();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     // Two servers, under each setting two capacities and four repeats of two levels.
     assert_eq!((outcome.measured, outcome.failed), (20, 20));
     for trial in trials(&outcome.folder) {

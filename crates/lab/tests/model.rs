@@ -1,14 +1,11 @@
 //! Whole runs of the model of a queue, compared with theory.
-#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
-
-#[path = "fixture/records.rs"]
-mod records;
 
 use std::path::Path;
 
-use lab::{Error, Experiment, LineReporter, Options};
-use records::trials;
 use report::record::Record;
+
+use crate::tests::records::trials;
+use crate::{Error, Experiment, LineReporter, Options};
 
 fn experiment(tables: &str) -> Result<Experiment, Error> {
     let head =
@@ -27,7 +24,7 @@ fn run(runs: &Path, seed: u64, tables: &str) -> Vec<Record> {
         ..Options::new().unwrap()
     };
     let plan = experiment(tables).unwrap().plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap();
     assert_eq!(outcome.failed, 0);
     let mut records = trials(&outcome.folder);
     records.sort_by(|a, b| a.id.cmp(&b.id));

@@ -1,37 +1,22 @@
 //! Whole runs of trials of any program: what their records hold, and what is left when a program,
 //! a process beside it, or the laboratory is killed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "the helpers of tests are tests too"
-)]
 
-#[path = "program/before.rs"]
 mod before;
-#[path = "program/beside.rs"]
 mod beside;
-#[path = "program/clients.rs"]
 mod clients;
-#[path = "fixture/fake.rs"]
-mod fake;
-#[path = "fixture/gate.rs"]
-mod gate;
-#[path = "program/output.rs"]
 mod output;
-#[path = "fixture/records.rs"]
-mod records;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use gate::Fixture;
-use lab::limits::Timeouts;
-use lab::{Ending, Experiment, LineReporter, Options, RunOutcome};
-use records::{only_run, trials};
 use report::record::{Plan, Record};
+
+use crate::limits::Timeouts;
+use crate::tests::gate::Fixture;
+use crate::tests::records::{only_run, trials};
+use crate::{Ending, Experiment, LineReporter, Options, RunOutcome};
 
 fn experiment(tables: &str) -> Experiment {
     let head = "kind = \"program\"\nquestion = \"What does it do?\"\nseed = 5\n";
@@ -45,7 +30,7 @@ fn plan(options: &Options, tables: &str) -> Plan {
 /// Runs an experiment, and returns its records.
 fn run(options: &Options, tables: &str) -> (RunOutcome, Vec<Record>) {
     let plan = plan(options, tables);
-    let outcome = lab::run(&plan, options, &mut LineReporter::new(std::io::sink())).unwrap();
+    let outcome = crate::run(&plan, options, &mut LineReporter::new(std::io::sink())).unwrap();
     let records = trials(&outcome.folder);
     (outcome, records)
 }
@@ -340,7 +325,7 @@ fn a_killed_lab_leaves_no_program_and_the_run_resumes_with_every_trial_once() {
         .unwrap()
         .plan(&options)
         .unwrap();
-    let outcome = lab::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap();
     assert_eq!(
         (&outcome.folder, outcome.kept, outcome.measured),
         (&folder, 2, 6)
@@ -365,7 +350,7 @@ fn a_killed_program_is_a_failed_trial_and_the_run_goes_on() {
     let plan = plan(&options, &waiting(&fixture.path("fake")));
     fixture.hold(2);
     let lab = std::thread::spawn(move || {
-        lab::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap()
+        crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap()
     });
     sys::child::kill_group(fixture.wait_for_held()).unwrap();
     let outcome = lab.join().unwrap();

@@ -1,20 +1,17 @@
 //! A kind of trial that only this file knows: its settings, metric, series, artefact and figure are
 //! planned, run, resumed and drawn without a change of the laboratory or the report.
-#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
-
-#[path = "fixture/records.rs"]
-mod records;
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use lab::kind::{Context, Entry, Kind, Performed, Trial, TrialError, settings_of};
-use lab::{Ending, Error, Experiment, LineReporter, Options, RunOutcome, plan_text};
-use records::{only_run, trials};
 use report::figure::{Figure, FigureKind};
 use report::record::{Better, Factor, Factors, Measured, Metric, Unit};
 use serde::{Deserialize, Serialize};
+
+use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, settings_of};
+use crate::tests::records::{only_run, trials};
+use crate::{Ending, Error, Experiment, LineReporter, Options, RunOutcome, plan_text};
 
 /// Throws of dice.
 #[derive(Debug, Serialize, Deserialize)]
@@ -104,7 +101,7 @@ fn run(options: &Options) -> RunOutcome {
     let text = plan_text(&plan, options).unwrap();
     assert!(text.contains("factor   sides: 6, 20"), "{text}");
     assert!(text.contains("12 trials of about"), "{text}");
-    lab::run(&plan, options, &mut LineReporter::new(std::io::sink())).unwrap()
+    crate::run(&plan, options, &mut LineReporter::new(std::io::sink())).unwrap()
 }
 
 #[test]

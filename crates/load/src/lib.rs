@@ -55,6 +55,9 @@ mod server_watch;
 mod sized_sample;
 mod stall_detector;
 pub mod summary;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 pub mod text;
 mod timeline;
 mod waiting;

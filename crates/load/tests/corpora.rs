@@ -19,15 +19,15 @@ fn check(corpus: &str, check: fn(&[u8])) {
 
 #[test]
 fn every_input_of_the_agent_frames_corpus_passes_the_checks() {
-    check("agent_frames", load::agents::fuzzing::check_frames);
+    check("agent_frames", crate::agents::fuzzing::check_frames);
 }
 
 #[test]
 fn every_input_of_the_http_answer_corpus_passes_the_checks() {
-    check("http_answer", load::fuzzing::check_answers);
+    check("http_answer", crate::fuzzing::check_answers);
 }
 
 #[test]
 fn every_input_of_the_textile_answer_corpus_passes_the_checks() {
-    check("textile_answer", load::fuzzing::check_textile_answers);
+    check("textile_answer", crate::fuzzing::check_textile_answers);
 }

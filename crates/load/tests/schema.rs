@@ -2,13 +2,13 @@
 //! of the table that `curtail load` prints. Programs and people read these texts: a change of an
 //! expected text in this file is a change for them, too.
 
-use load::agents::clock::ClockOffset;
-use load::agents::{AgentLimits, AgentReport};
-use load::summary::{
+use crate::agents::clock::ClockOffset;
+use crate::agents::{AgentLimits, AgentReport};
+use crate::summary::{
     Bursts, CarrierSummary, Censored, ClosedLoop, Failures, LatencyDistribution, Loop,
     OperationSummary, READABLE, SCHEMA, Summary, Watched,
 };
-use load::{MeasuringReport, Part, text};
+use crate::{MeasuringReport, Part, text};
 
 /// A distribution of two latencies, without censored requests: requests whose latency is known only
 /// as a lower bound, because they were not answered. The texts in `hdr` stand for the encoded

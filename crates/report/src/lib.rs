@@ -27,6 +27,9 @@ mod run;
 pub mod target;
 mod target_verdict;
 mod terminal;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 mod trials_csv;
 mod units;
 

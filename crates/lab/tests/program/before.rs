@@ -1,7 +1,7 @@
 //! Commands that run before a program.
 
-use super::gate::Fixture;
 use super::{Options, metric, run};
+use crate::tests::gate::Fixture;
 
 /// A trial whose program prints the lines of a file that the commands before it have written.
 fn lines(options: &Options, clients: u8, before: &str) -> Vec<report::record::Record> {

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use lab::limits::Timeouts;
-use lab::{Experiment, Options};
-
-use super::gate::Fixture;
-use super::records::trials;
 use super::{LineReporter, metric, plan, run};
+use crate::limits::Timeouts;
+use crate::tests::gate::Fixture;
+use crate::tests::records::trials;
+use crate::{Experiment, Options};
 
 /// A process beside the program, as a script of the shell.
 fn script(name: &str, script: &str, ready: &str) -> String {
@@ -136,7 +135,7 @@ fn a_process_that_dies_during_a_trial_fails_it_and_the_run_goes_on() {
     let plan = plan(&options, &super::waiting(&fixture.path("fake")));
     fixture.hold(1);
     let lab = std::thread::spawn(move || {
-        lab::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap()
+        crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap()
     });
     let program = fixture.wait_for_held();
     fixture.kill("well");

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use report::record::Record;
 
-use super::gate::Fixture;
 use super::{metric, run};
+use crate::tests::gate::Fixture;
 
 /// A trial of `clients` clients over loopback that run a script of the shell.
 fn clients(fixture: &Fixture, clients: u8, script: &str, tables: &str) -> (Record, String) {
@@ -166,7 +166,7 @@ fn clients_in_namespaces_run_on_hosts_of_their_own() {
         + &across("greatest", "across = \"max\"", address);
     let plan = super::plan(&fixture.options(), &tables);
     let mut reporter = super::LineReporter::new(std::io::sink());
-    let outcome = match lab::run(&plan, &fixture.options(), &mut reporter) {
+    let outcome = match crate::run(&plan, &fixture.options(), &mut reporter) {
         Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("skipped: {error}");

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use lab::Experiment;
 use report::record::Record;
 
-use super::gate::Fixture;
 use super::{metric, run, shell};
+use crate::Experiment;
+use crate::tests::gate::Fixture;
 
 /// The table of a metric.
 fn table(name: &str, source: &str, more: &str) -> String {

@@ -6,11 +6,10 @@ use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::sync::atomic::Ordering;
 
-use load::{CarrierKind, Config, Rate, Summary};
-
 use super::datagrams::{self, Network};
 use super::server::{Fault, Server};
 use super::{config, run, wait_long_for_answers};
+use crate::{CarrierKind, Config, Rate, Summary};
 
 /// Checks that every intended request is counted exactly once, and that the counts agree with those
 /// of the operations and with the latency distributions. Unlike the function of this name in the
@@ -19,7 +18,7 @@ pub(crate) fn assert_counts_are_consistent(summary: &Summary) {
     let failed = summary.failures.total();
     let all = summary.answered + failed + summary.censored;
     assert_eq!(summary.intended, all, "{summary:?}");
-    let sum = |of: fn(&load::summary::OperationSummary) -> u64| -> u64 {
+    let sum = |of: fn(&crate::summary::OperationSummary) -> u64| -> u64 {
         summary.operations.iter().map(of).sum()
     };
     assert_eq!(sum(|it| it.count), summary.answered);
@@ -80,7 +79,7 @@ fn request_whose_udp_answer_is_lost_fails_after_the_time_out() {
     let lower_bounds = &response.censored.as_ref().unwrap().lower_bounds;
     assert!(lower_bounds.contains(&90.0) && !lower_bounds.contains(&50.0));
     assert!(response.max >= 100_000_000, "{}", response.max);
-    assert!(load::text::table(&summary).contains("timed out"));
+    assert!(crate::text::table(&summary).contains("timed out"));
 }
 
 #[test]
@@ -106,7 +105,7 @@ fn run_over_udp_without_a_server_ends_with_connection_refused() {
         .unwrap();
     let mut config = Config::new(unused.to_string().parse().unwrap());
     (config.carrier, config.value_len_max) = (CarrierKind::Udp, 1000);
-    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    let message = crate::run(&config, |_| ()).unwrap_err().to_string();
     assert!(message.contains("Connection refused"), "{message}");
 }
 
@@ -114,7 +113,7 @@ fn run_over_udp_without_a_server_ends_with_connection_refused() {
 fn one_shot_carrier_opens_a_connection_for_each_request() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
-    load::prefill(&config, |_| ()).unwrap();
+    crate::prefill(&config, |_| ()).unwrap();
     config.carrier = CarrierKind::OneShot;
     let summary = run(&config);
     assert_counts_are_consistent(&summary);
@@ -163,7 +162,7 @@ fn requests_fail_as_refused_if_the_server_no_longer_listens() {
     assert_eq!(summary.answered, 0);
     // The rows of service, slip and lateness are of answered requests only. Without an answer, they
     // have no figures.
-    let table = load::text::table(&summary);
+    let table = crate::text::table(&summary);
     let row = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
     for name in ["service", "slip", "lateness"] {
         let mut figures = row(name).split_whitespace().skip(1);
@@ -220,7 +219,7 @@ fn error_for_an_unreadable_script_names_its_path() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     config.script = Some("/nonexistent/script".into());
-    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    let message = crate::run(&config, |_| ()).unwrap_err().to_string();
     assert!(
         message.starts_with("read --script /nonexistent/script: No such file"),
         "{message}"

@@ -6,13 +6,13 @@ use std::fs;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
-use load::{CarrierKind, Config, Lengths, Protocol, Rate, Summary};
 use workload::Distribution;
 
 use super::carriers::assert_counts_are_consistent;
 use super::run;
 use super::server::{self, Server};
 use super::textile_server::{Fault, TextileServer};
+use crate::{CarrierKind, Config, Lengths, Protocol, Rate, Summary};
 
 const MS: u64 = 1_000_000;
 
@@ -51,7 +51,7 @@ fn gets_find_stored_values_until_deletes_remove_them() {
     let mut config = config(&server);
     // Each answer to a get consists of three datagrams.
     config.values = Distribution::Fixed(2500.0);
-    let prefill = load::prefill(&config, |_| ()).unwrap();
+    let prefill = crate::prefill(&config, |_| ()).unwrap();
     assert_eq!((prefill.records, prefill.refused), (200, 0));
     assert!((prefill.resident - 1.0).abs() < 1e-9, "{prefill:?}");
     let gets = run(&config);
@@ -158,7 +158,7 @@ fn error_of_a_udp_port_without_a_server_names_the_address() {
         .local_addr()
         .unwrap();
     config.udp_port = Some(unused.port());
-    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    let message = crate::run(&config, |_| ()).unwrap_err().to_string();
     let expected = format!("reach {unused} over UDP: Connection refused");
     assert!(message.starts_with(&expected), "{message}");
 }

@@ -6,13 +6,13 @@
 //! again. In the summary of a run, the counts of the carrier include the warm-up of the run. The
 //! other numbers of requests, such as `answered`, do not include it.
 
-use load::{Config, Protocol, Rate, Summary};
 use workload::{Distribution, Popularity, WebFiles};
 
 use super::carriers::assert_counts_are_consistent;
 use super::run;
 use super::server::{Fault, Server};
 use super::web_server::{Answers, WebServer};
+use crate::{Config, Protocol, Rate, Summary};
 
 /// The files that the web server serves, and that the runs request.
 fn files() -> WebFiles {
@@ -103,7 +103,7 @@ fn answers_with_a_length_or_in_chunks_are_verified_and_counted_by_size_of_file()
         // about a quarter.
         let small = files.size_deciles.as_ref().unwrap().all[0];
         assert!((0.15..0.35).contains(&small), "{small}");
-        let table = load::text::table(&summary);
+        let table = crate::text::table(&summary);
         assert!(
             table.contains("100-900 kB") && table.contains("inversion"),
             "{table}"
@@ -196,7 +196,7 @@ fn wrong_length_is_an_error_and_wrong_bytes_are_an_error_only_if_verified() {
         assert_eq!(wrong > 0, is_wrong);
         assert_eq!(summary.errors, if is_wrong { summary.answered } else { 0 });
         assert_eq!(
-            load::text::table(&summary).contains("another body"),
+            crate::text::table(&summary).contains("another body"),
             is_wrong
         );
     }
@@ -209,7 +209,7 @@ fn answer_without_a_length_fails_and_the_table_says_why() {
         (summary.answered, summary.failures.closed),
         (0, summary.intended)
     );
-    assert!(load::text::table(&summary).contains("malformed: a body without a length"));
+    assert!(crate::text::table(&summary).contains("malformed: a body without a length"));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn answers_to_head_have_no_bodies() {
 fn requests_per_connection_also_applies_to_the_text_protocol_of_memcached() {
     let server = Server::start(Fault::None);
     let mut config = super::config(&server);
-    load::prefill(&config, |_| ()).unwrap();
+    crate::prefill(&config, |_| ()).unwrap();
     config.requests_per_connection = Some(4);
     for rate in [Rate::PerSecond(2000.0), Rate::Max] {
         config.rate = rate;
@@ -304,7 +304,7 @@ fn settings_that_do_not_fit_protocol_http_are_errors() {
         let error = config.validate().unwrap_err().to_string();
         assert!(error.starts_with(message), "{error}");
     }
-    let refused = load::prefill(&config(&server), |_| ())
+    let refused = crate::prefill(&config(&server), |_| ())
         .unwrap_err()
         .to_string();
     assert!(refused.contains("curtail files make"), "{refused}");
@@ -315,7 +315,7 @@ fn error_says_that_the_server_does_not_speak_http() {
     let server = Server::start(Fault::None);
     let mut config = config(&WebServer::start(Answers::WithLength, files()));
     config.targets = vec![server.address.parse().unwrap()];
-    let error = load::run(&config, |_| ()).unwrap_err().to_string();
+    let error = crate::run(&config, |_| ()).unwrap_err().to_string();
     assert!(
         error.contains("over HTTP") && error.contains("does a web server listen"),
         "{error}"

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use report::Run;
-use report::compare::{Bound, Compared, circumstances, compare, joined};
-use report::record::{Better, Factors, Measured, Outcome, Repeats, Value};
-
-use crate::general_run::{General, metric};
-use crate::synthetic::SplitMix;
+use crate::Run;
+use crate::compare::{Bound, Compared, circumstances, compare, joined};
+use crate::record::{Better, Factors, Measured, Outcome, Repeats, Value};
+use crate::tests::general_run::{General, metric};
+use crate::tests::synthetic::SplitMix;
 
 /// A run of seed `seed` whose wall times are `factor` times as long, in a folder of that name.
 fn run(name: &str, seed: u64, factor: f64) -> Run {
@@ -238,7 +237,7 @@ fn of_cells(name: &str, random: &mut SplitMix, repeats: u32, mean: f64) -> Run {
     for (cell, factors) in (0..).zip(cells) {
         for repeat in 0..repeats {
             let wall_ns = mean * random.about(0.02);
-            run.records.push(report::record::Record {
+            run.records.push(crate::record::Record {
                 id: format!("main-{cell:03}-{repeat:02}"),
                 cell,
                 repeat,

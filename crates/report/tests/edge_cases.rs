@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use report::figure::{Figure, FigureKind};
-use report::page_of;
-use report::record::{Narrow, Outcome, Value};
 use roxmltree::{Document, Node};
 
-use crate::general_run::{General, REPEATS};
-use crate::illustrated::{drawn, run};
-use crate::synthetic::Synthetic;
+use crate::figure::{Figure, FigureKind};
+use crate::page_of;
+use crate::record::{Narrow, Outcome, Value};
+use crate::tests::general_run::{General, REPEATS};
+use crate::tests::illustrated::{drawn, run};
+use crate::tests::synthetic::Synthetic;
 
 /// Changes the measured values of the trials of some cells.
-fn each(run: &mut General, cells: &[u32], change: impl Fn(&mut report::record::Measured)) {
+fn each(run: &mut General, cells: &[u32], change: impl Fn(&mut crate::record::Measured)) {
     for record in &mut run.records {
         if let (true, Outcome::Measured(measured)) =
             (cells.contains(&record.cell), &mut record.outcome)
@@ -149,19 +149,19 @@ fn extreme_values_leave_the_figures_readable() {
 #[test]
 fn a_knee_is_of_any_metric_of_which_lower_values_are_better() {
     let mut run = run();
-    let knee = |run: &mut General, better: report::record::Better| {
+    let knee = |run: &mut General, better: crate::record::Better| {
         run.plan.metrics[2].better = better;
         let of = Figure {
             knee: Some("energy_j".to_owned()),
             x: Some("threads".to_owned()),
             ..Figure::new("knee", FigureKind::Curve, "energy_j")
         };
-        report::figure::check(&of, &run.plan)
+        crate::figure::check(&of, &run.plan)
     };
-    assert_eq!(knee(&mut run, report::record::Better::Lower), Ok(()));
+    assert_eq!(knee(&mut run, crate::record::Better::Lower), Ok(()));
     for better in [
-        report::record::Better::Higher,
-        report::record::Better::Neither,
+        crate::record::Better::Higher,
+        crate::record::Better::Neither,
     ] {
         let told = knee(&mut run, better).unwrap_err();
         assert!(told.contains("of which lower values are better"), "{told}");
@@ -244,7 +244,7 @@ fn a_negative_x_is_drawn_and_one_that_the_axis_cannot_hold_is_counted() {
     };
     let fitted = drawn(&run, "curve");
     assert_eq!(marks(&fitted.svg), 70);
-    figure(&mut run, "curve").x_scale = Some(report::figure::Scale::Log);
+    figure(&mut run, "curve").x_scale = Some(crate::figure::Scale::Log);
     let log = drawn(&run, "curve");
     let absent = 70 - marks(&log.svg);
     let note =
@@ -271,7 +271,7 @@ fn a_curve_over_a_factor_says_which_cells_a_point_combines() {
 fn a_lower_bound_of_x_is_not_one_of_y() {
     let mut run = run();
     each(&mut run, &[0], |it| {
-        let flag = report::record::Flag {
+        let flag = crate::record::Flag {
             lower_bound: true,
             invalid: None,
         };
@@ -293,7 +293,7 @@ fn the_open_end_of_an_interval_is_marked() {
     let mut run = run();
     // The greatest value only: the median is exact, the high end of its interval may be too.
     each(&mut run, &[0], |it| {
-        let flag = report::record::Flag {
+        let flag = crate::record::Flag {
             lower_bound: true,
             invalid: None,
         };
@@ -353,7 +353,7 @@ fn one_cell_of_few_trials_has_its_confidence() {
 fn two_stages_or_trials_of_one_name_are_refused() {
     let refused = |run: &General| {
         let place = tempfile::tempdir().unwrap();
-        let error = report::Run::open(run.write(place.path())).unwrap_err();
+        let error = crate::Run::open(run.write(place.path())).unwrap_err();
         error.to_string()
     };
     let mut run = General::versions(7);

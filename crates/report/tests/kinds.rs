@@ -1,12 +1,12 @@
 //! The kinds of figures: each shows the numbers of the trials, and says what is missing.
 
-use report::figure::{Figure, FigureKind, Scale};
-use report::page_of;
-use report::record::{Flag, Outcome, Value};
 use roxmltree::{Document, Node};
 
-use crate::general_run::{General, REPEATS, invalid};
-use crate::illustrated::{SECONDS, drawn, figures, run, sizes};
+use crate::figure::{Figure, FigureKind, Scale};
+use crate::page_of;
+use crate::record::{Flag, Outcome, Value};
+use crate::tests::general_run::{General, REPEATS, invalid};
+use crate::tests::illustrated::{SECONDS, drawn, figures, run, sizes};
 
 /// The values of a metric in the trials of a cell.
 fn values(run: &General, cell: u32, metric: &str) -> Vec<f64> {
@@ -566,12 +566,12 @@ fn keys_without_effect_are_refused() {
         .unwrap();
     let mut heat = heat.clone();
     heat.scale = Scale::Log;
-    let refused = report::figure::check(&heat, &run.plan).unwrap_err();
+    let refused = crate::figure::check(&heat, &run.plan).unwrap_err();
     assert_eq!(
         refused,
         "figure `heat`: `scale` has no effect on a heat-map"
     );
     heat.scale = Scale::Linear;
     heat.only = [("version".to_owned(), Value::from("z"))].into();
-    assert!(report::figure::check(&heat, &run.plan).is_err());
+    assert!(crate::figure::check(&heat, &run.plan).is_err());
 }

@@ -1,11 +1,10 @@
 //! Runs that vary a parameter in addition to the rate: with several rates, one figure per server;
 //! with a single rate, one curve over the settings.
 
-use report::cache::Vary;
-use report::cache::folder::{Bursts, FigureKind, Outcome, Phase, Sweep};
-use report::{page_of, text_summary, write_csv};
-
-use crate::synthetic::{REPEATS, Synthetic};
+use crate::cache::Vary;
+use crate::cache::folder::{Bursts, FigureKind, Outcome, Phase, Sweep};
+use crate::tests::synthetic::{REPEATS, Synthetic};
+use crate::{page_of, text_summary, write_csv};
 
 /// Four shares of updates, two levels.
 fn updates() -> Synthetic {
@@ -20,12 +19,12 @@ fn saturating() -> Synthetic {
 }
 
 fn names(run: &Synthetic) -> Vec<String> {
-    let figures = report::figures_of(&run.run()).unwrap();
+    let figures = crate::figures_of(&run.run()).unwrap();
     figures.into_iter().map(|figure| figure.name).collect()
 }
 
 fn figure(run: &Synthetic, name: &str) -> String {
-    let figures = report::figures_of(&run.run()).unwrap();
+    let figures = crate::figures_of(&run.run()).unwrap();
     let found = figures.into_iter().find(|figure| figure.name == name);
     found.unwrap_or_else(|| panic!("no {name}")).svg
 }
@@ -252,7 +251,7 @@ fn trials_that_contradict_the_plan_are_refused() {
         let mut run = saturating();
         change(&mut run);
         let place = tempfile::tempdir().unwrap();
-        report::Run::open(run.write(place.path()))
+        crate::Run::open(run.write(place.path()))
             .unwrap_err()
             .to_string()
     };

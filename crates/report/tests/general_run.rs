@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use report::Run;
-use report::figure::{Figure, FigureKind};
-use report::record::{
+use crate::Run;
+use crate::figure::{Figure, FigureKind};
+use crate::record::{
     Better, Factor, Factors, Flag, Measured, Metric, Outcome, Plan, Record, Repeats, SCHEMA, Stage,
     Unit, Value,
 };
-
-use crate::synthetic::{SplitMix, host};
+use crate::tests::synthetic::{SplitMix, host};
 
 /// Trials of a cell.
 pub(crate) const REPEATS: u32 = 12;

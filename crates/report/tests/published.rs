@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use report::figure::{Figure, FigureKind};
-use report::published::{self, Published};
-use report::record::{Unit, Value};
-use report::{page_of, text_summary};
 use roxmltree::Document;
 
-use crate::general_run::General;
-use crate::illustrated::drawn;
-use crate::kinds::in_data;
+use crate::figure::{Figure, FigureKind};
+use crate::published::{self, Published};
+use crate::record::{Unit, Value};
+use crate::tests::general_run::General;
+use crate::tests::illustrated::drawn;
+use crate::tests::kinds::in_data;
+use crate::{page_of, text_summary};
 
 const SOURCE: &str = "Smith 2016, table 2";
 

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use report::record::{Better, Factors, Outcome, Value};
-use report::{Error, Run, page_of, render, text_summary, write_csv};
-
-use crate::general_run::{General, REPEATS, invalid, metric};
-use crate::synthetic::{self, Synthetic};
+use crate::record::{Better, Factors, Outcome, Value};
+use crate::tests::general_run::{General, REPEATS, invalid, metric};
+use crate::tests::synthetic::{self, Synthetic};
+use crate::{Error, Run, page_of, render, text_summary, write_csv};
 
 fn page(run: &General) -> String {
     let html = page_of(&run.run()).unwrap();
@@ -26,7 +25,7 @@ fn part<'a>(html: &'a str, id: &str) -> &'a str {
     rest.split_once("</details>").unwrap().0
 }
 
-fn each(run: &mut General, prefix: &str, change: impl Fn(&mut report::record::Measured)) {
+fn each(run: &mut General, prefix: &str, change: impl Fn(&mut crate::record::Measured)) {
     for record in &mut run.records {
         if let (true, Outcome::Measured(measured)) =
             (record.id.starts_with(prefix), &mut record.outcome)

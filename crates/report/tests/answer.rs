@@ -1,13 +1,12 @@
 //! The head of the page: one sentence and one table, that claim no more than the run shows.
 
-use report::cache::Vary;
-use report::cache::folder::{Outcome, Sweep};
-
-use crate::synthetic::{self, LEVELS, REPEATS, Synthetic};
+use crate::cache::Vary;
+use crate::cache::folder::{Outcome, Sweep};
+use crate::tests::synthetic::{self, LEVELS, REPEATS, Synthetic};
 
 /// The head as text: markup of characters and no-break spaces undone.
 fn head(run: &Synthetic) -> String {
-    let html = report::page_of(&run.run()).unwrap();
+    let html = crate::page_of(&run.run()).unwrap();
     let (head, _) = html.split_once("</header>").unwrap();
     head.replace("&#39;", "'").replace('\u{a0}', " ")
 }
@@ -36,7 +35,7 @@ fn make_alike(ladder: &mut Synthetic, cell: usize, from: &str, to: &str) {
 
 #[test]
 fn the_page_begins_with_one_sentence_and_one_table_and_folds_the_rest() {
-    let html = report::page_of(&Synthetic::ladder(4).run()).unwrap();
+    let html = crate::page_of(&Synthetic::ladder(4).run()).unwrap();
     let (head, rest) = html.split_once("</header>").unwrap();
     assert_eq!(head.matches("class=\"answer\"").count(), 1);
     assert_eq!(head.matches("<table").count(), 1);

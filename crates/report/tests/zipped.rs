@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use report::record::{
+use crate::record::{
     Better, Factor, Factors, Measured, Outcome, Record, Repeats, Stage, Unit, Value,
 };
-use report::{page_of, text_summary};
-
-use crate::general_run::{General, REPEATS, metric};
-use crate::synthetic::SplitMix;
+use crate::tests::general_run::{General, REPEATS, metric};
+use crate::tests::synthetic::SplitMix;
+use crate::{page_of, text_summary};
 
 /// Server, cache, pool, operation, client hosts, requests, and the response time in milliseconds.
 type Cell = (

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use report::cache::folder::{FigureKind, Sweep};
-use report::render;
 use roxmltree::{Document, Node};
 
-use crate::synthetic::{LEVELS, REPEATS, Synthetic};
+use crate::cache::folder::{FigureKind, Sweep};
+use crate::render;
+use crate::tests::synthetic::{LEVELS, REPEATS, Synthetic};
 
 /// One of the figures of a run.
 fn figure(run: &Synthetic, name: &str) -> String {
-    let figures = report::figures_of(&run.run()).unwrap();
+    let figures = crate::figures_of(&run.run()).unwrap();
     figures
         .into_iter()
         .find(|figure| figure.name == name)

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::browser::{browser, run, with_script};
-use crate::general_run::General;
-use crate::synthetic::Synthetic;
+use crate::tests::browser::{browser, run, with_script};
+use crate::tests::general_run::General;
+use crate::tests::synthetic::Synthetic;
 
 /// Three runs, one of servers at several rates, and a folder that is no readable run.
 fn folder(place: &Path) {
@@ -28,7 +28,7 @@ fn folder(place: &Path) {
 fn every_readable_run_has_a_card_the_latest_first() {
     let place = tempfile::tempdir().unwrap();
     folder(place.path());
-    let gallery = report::gallery(place.path()).unwrap();
+    let gallery = crate::gallery(place.path()).unwrap();
     assert_eq!(gallery.runs, 3);
     let names: Vec<&str> = gallery
         .unreadable
@@ -54,14 +54,14 @@ fn every_readable_run_has_a_card_the_latest_first() {
     assert_eq!(ids.len(), count);
     assert!(count > 6, "{count}");
     // Made again, it does not take its own page for a run.
-    assert_eq!(report::gallery(place.path()).unwrap().runs, 3);
+    assert_eq!(crate::gallery(place.path()).unwrap().runs, 3);
 }
 
 #[test]
 fn a_folder_without_runs_gives_an_empty_page_and_an_absent_one_an_error() {
     let place = tempfile::tempdir().unwrap();
-    assert_eq!(report::gallery(place.path()).unwrap().runs, 0);
-    let absent = report::gallery(&place.path().join("absent")).unwrap_err();
+    assert_eq!(crate::gallery(place.path()).unwrap().runs, 0);
+    let absent = crate::gallery(&place.path().join("absent")).unwrap_err();
     assert!(absent.to_string().contains("absent"), "{absent}");
 }
 
@@ -114,7 +114,7 @@ fn the_script_searches_and_puts_runs_side_by_side() {
     };
     let place = tempfile::tempdir().unwrap();
     folder(place.path());
-    let gallery = report::gallery(place.path()).unwrap();
+    let gallery = crate::gallery(place.path()).unwrap();
     let html = fs::read_to_string(&gallery.page).unwrap();
     let visited = with_script(&html, SEARCHER, place.path());
     let wide = ["--dump-dom", "--window-size=1400,900"];

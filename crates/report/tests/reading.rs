@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::fs;
 
-use report::cache::folder::{Outcome, Phase, Sweep};
-use report::{Error, Run, write_csv};
-
-use crate::synthetic::{self, Synthetic};
+use crate::cache::folder::{Outcome, Phase, Sweep};
+use crate::tests::synthetic::{self, Synthetic};
+use crate::{Error, Run, write_csv};
 
 /// The error of reading a folder whose `trials.jsonl` is `lines`.
 fn read_lines(lines: &[u8]) -> Result<Run, Error> {
@@ -119,7 +118,7 @@ fn numbers_that_cannot_be_are_refused() {
     for (id, change) in [
         (
             "s-curtail-0-00",
-            (|m| m.achieved_rps = -1.0) as fn(&mut report::cache::folder::Measurement),
+            (|m| m.achieved_rps = -1.0) as fn(&mut crate::cache::folder::Measurement),
         ),
         ("s-curtail-0-00", |m| m.outstanding_mean = f64::MAX * 10.0),
     ] {
@@ -250,7 +249,7 @@ fn the_flat_table_has_a_row_a_trial_and_units_in_its_heads() {
 /// Older builds named saturating connections `greedy`.
 #[test]
 fn the_old_names_of_saturating_connections_are_read() {
-    let saturating = report::cache::Vary::Saturating(vec![0, 1]);
+    let saturating = crate::cache::Vary::Saturating(vec![0, 1]);
     let rates = Sweep::Rates(vec![10_000.0]);
     let mut run = Synthetic::varied(4, saturating, rates);
     run.plan.load.saturating_depth = 77;

@@ -1,11 +1,6 @@
 //! Tests of the load generator against servers with faults. With every fault, the counts of the
 //! summary must be consistent with each other.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "the test server is test code too, outside #[test] functions"
-)]
-
 mod carriers;
 mod datagrams;
 mod server;
@@ -17,8 +12,8 @@ mod web_server;
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 
-use load::limits::TIMEOUT_NS;
-use load::{CarrierKind, Config, Error, Rate, Summary};
+use crate::limits::TIMEOUT_NS;
+use crate::{CarrierKind, Config, Error, Rate, Summary};
 use server::{Fault, Server};
 
 /// The settings of a short open-loop run of 350 ms. A fifth of the requests are sets.
@@ -42,7 +37,7 @@ pub(crate) fn wait_long_for_answers(config: &mut Config) {
 }
 
 fn run(config: &Config) -> Summary {
-    load::run(config, |_| ()).unwrap()
+    crate::run(config, |_| ()).unwrap()
 }
 
 /// Checks that every intended request is counted exactly once, and that the counts agree with the
@@ -71,9 +66,9 @@ fn assert_counts_are_consistent(summary: &Summary) {
 fn every_request_of_the_schedule_is_answered_and_counted() {
     let server = Server::start(Fault::None);
     let config = config(&server);
-    load::prefill(&config, |_| ()).unwrap();
+    crate::prefill(&config, |_| ()).unwrap();
     let mut seconds = Vec::new();
-    let summary = load::run(&config, |second| seconds.push(*second)).unwrap();
+    let summary = crate::run(&config, |second| seconds.push(*second)).unwrap();
     assert_counts_are_consistent(&summary);
     let planned = config
         .demand()
@@ -112,7 +107,7 @@ fn saturating_connections_do_not_change_the_counts_of_measured_requests() {
     assert_eq!((alone.intended, alone.sets), (shared.intended, shared.sets));
     assert_eq!((shared.censored, shared.lost_connections), (0, 0));
     assert!(shared.saturating_rps.unwrap() > 2000.0, "{shared:?}");
-    assert!(load::text::table(&shared).contains("saturating"));
+    assert!(crate::text::table(&shared).contains("saturating"));
 }
 
 #[test]
@@ -186,7 +181,7 @@ fn without_answers_all_requests_are_censored_and_depth_limits_how_many_are_sent(
     let response = summary.response.as_ref().unwrap();
     let censored = response.censored.as_ref().unwrap();
     assert_eq!(censored.lower_bounds, config.percentiles);
-    assert!(load::text::table(&summary).contains("≥"));
+    assert!(crate::text::table(&summary).contains("≥"));
 }
 
 #[test]
@@ -202,7 +197,7 @@ fn service_time_of_a_closed_loop_includes_unanswered_requests_as_lower_bounds() 
     let lower_bounds = &summary.service.censored.as_ref().unwrap().lower_bounds;
     assert!(lower_bounds.contains(&99.0) && !lower_bounds.contains(&50.0));
     assert!(summary.service.max >= config.grace_ns, "{summary:?}");
-    assert!(load::text::table(&summary).contains("≥"));
+    assert!(crate::text::table(&summary).contains("≥"));
 }
 
 #[test]
@@ -222,7 +217,7 @@ fn lost_connection_is_counted_and_the_run_continues() {
         "{response:?}"
     );
     assert!(!lower_bounds.contains(&50.0), "{response:?}");
-    let table = load::text::table(&summary);
+    let table = crate::text::table(&summary);
     let row = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
     // The mean and the maximum are lower bounds too.
     assert_eq!(row("response").matches('≥').count(), lower_bounds.len() + 2);
@@ -233,7 +228,7 @@ fn lost_connection_is_counted_and_the_run_continues() {
 #[test]
 fn run_fails_with_the_reason_when_all_connections_are_lost() {
     let server = Server::start(Fault::ClosesAll(5));
-    let error = load::run(&config(&server), |_| ()).unwrap_err();
+    let error = crate::run(&config(&server), |_| ()).unwrap_err();
     let message = error.to_string();
     assert!(
         message.starts_with("keep any of 8 connections: all were lost"),
@@ -247,7 +242,7 @@ fn run_fails_when_only_a_saturating_connection_is_left() {
     let mut config = config(&server);
     // The measured connection is opened first, so the server closes this one.
     (config.connections, config.saturating_connections) = (1, 1);
-    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    let message = crate::run(&config, |_| ()).unwrap_err().to_string();
     assert!(
         message.starts_with("keep any of 1 connections: all were lost"),
         "{message}"
@@ -261,7 +256,7 @@ fn answer_with_more_values_than_keys_is_malformed() {
     // There is no prefill, so a get finds a value only if the run itself has set the record.
     config.update = 0.5;
     wait_long_for_answers(&mut config);
-    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    let message = crate::run(&config, |_| ()).unwrap_err().to_string();
     assert!(
         message.contains("more values than its request has keys"),
         "{message}"
@@ -285,7 +280,7 @@ fn connection_refused_error_names_the_address_and_a_remedy() {
         .local_addr()
         .unwrap();
     let config = Config::new(unused.to_string().parse().unwrap());
-    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    let message = crate::run(&config, |_| ()).unwrap_err().to_string();
     assert!(
         message.starts_with(&format!("connect to {unused}: Connection refused")),
         "{message}"
@@ -299,7 +294,7 @@ fn connection_refused_error_names_the_address_and_a_remedy() {
 #[test]
 fn error_of_a_server_at_its_connection_limit_states_a_sufficient_limit() {
     let server = Server::start(Fault::Full);
-    let error = load::run(&config(&server), |_| ()).unwrap_err();
+    let error = crate::run(&config(&server), |_| ()).unwrap_err();
     let is_expected = matches!(
         error,
         Error::TooManyConnections {
@@ -316,7 +311,7 @@ fn error_of_a_low_open_files_limit_names_the_remedy() {
     let mut config = Config::new("127.0.0.1:1".parse().unwrap());
     config.connections = 1 << 20;
     // If the machine's hard limit allows a million files, the run fails to connect instead.
-    if let Err(error) = load::run(&config, |_| ()) {
+    if let Err(error) = crate::run(&config, |_| ()) {
         let message = error.to_string();
         let is_expected =
             message.contains("ulimit -n 1048640") || message.starts_with("connect to");
@@ -329,7 +324,7 @@ fn prefill_reports_the_share_of_records_that_are_resident() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     config.values = "uniform:0,20000".parse().unwrap();
-    let filled = load::prefill(&config, |_| ()).unwrap();
+    let filled = crate::prefill(&config, |_| ()).unwrap();
     assert_eq!(
         (filled.records, filled.refused, filled.sampled),
         (200, 0, 200)
@@ -338,7 +333,7 @@ fn prefill_reports_the_share_of_records_that_are_resident() {
 
     let server = Server::start(Fault::Forgetful);
     config.targets = vec![server.address.parse().unwrap()];
-    let filled = load::prefill(&config, |_| ()).unwrap();
+    let filled = crate::prefill(&config, |_| ()).unwrap();
     assert!(
         filled.resident > 0.3 && filled.resident < 0.7,
         "{}",
@@ -347,6 +342,6 @@ fn prefill_reports_the_share_of_records_that_are_resident() {
 
     let server = Server::start(Fault::RefusesSets);
     config.targets = vec![server.address.parse().unwrap()];
-    let filled = load::prefill(&config, |_| ()).unwrap();
+    let filled = crate::prefill(&config, |_| ()).unwrap();
     assert_eq!((filled.refused, filled.resident), (200, 0.0));
 }

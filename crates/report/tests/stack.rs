@@ -1,13 +1,13 @@
 //! Stacks: parts as declared, from the bottom, and what is missing.
 
-use report::figure::{self, Figure, FigureKind};
-use report::page_of;
-use report::record::{Better, Outcome};
 use roxmltree::{Document, Node};
 
-use crate::general_run::{General, invalid, metric};
-use crate::illustrated::{PARTS, drawn, figures, run};
-use crate::kinds::in_data;
+use crate::figure::{self, Figure, FigureKind};
+use crate::page_of;
+use crate::record::{Better, Outcome};
+use crate::tests::general_run::{General, invalid, metric};
+use crate::tests::illustrated::{PARTS, drawn, figures, run};
+use crate::tests::kinds::in_data;
 
 /// A change of a declaration.
 type Change<'a> = &'a dyn Fn(&mut Figure);

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use report::record::{Outcome, Unit, Value};
-use report::target::{self, Target, Verdict, judged};
-use report::{page_of, text_summary};
-
-use crate::general_run::{General, invalid};
+use crate::record::{Outcome, Unit, Value};
+use crate::target::{self, Target, Verdict, judged};
+use crate::tests::general_run::{General, invalid};
+use crate::{page_of, text_summary};
 
 fn cell(version: &str, threads: f64) -> BTreeMap<String, Value> {
     BTreeMap::from([

@@ -1,9 +1,4 @@
-//! Reports of synthetic run folders, as a reader sees them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "what stops a test fails it"
-)]
+//! Tests of the public interface. They are modules of the unit tests: one program a crate.
 
 mod answer;
 mod browser;

@@ -1,8 +1,7 @@
 //! The summary for a terminal.
 
-use report::text_summary;
-
-use crate::synthetic::Synthetic;
+use crate::tests::synthetic::Synthetic;
+use crate::text_summary;
 
 fn summary(run: &Synthetic) -> String {
     text_summary(&run.run()).unwrap()

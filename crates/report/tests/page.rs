@@ -1,11 +1,10 @@
 //! The page below its head: complete, self-contained, and safe for any names.
 
-use report::cache::folder::{LowerBounds, Outcome, Sweep};
-
-use crate::synthetic::{self, LEVELS, Synthetic};
+use crate::cache::folder::{LowerBounds, Outcome, Sweep};
+use crate::tests::synthetic::{self, LEVELS, Synthetic};
 
 fn page(run: &Synthetic) -> String {
-    report::page_of(&run.run()).unwrap()
+    crate::page_of(&run.run()).unwrap()
 }
 
 /// The page below its head, which shows some cells a second time.
@@ -333,7 +332,7 @@ fn requests_censored_early_make_every_percentile_a_lower_bound() {
     let html = page(&ladder);
     assert_eq!(below_the_head(&html).matches("<td>≥").count(), 3 + 15);
     assert!(html.contains("Lower bounds: in 15 of "));
-    let terminal = report::text_summary(&ladder.run()).unwrap();
+    let terminal = crate::text_summary(&ladder.run()).unwrap();
     let row = terminal.lines().find(|line| line.contains('≥')).unwrap();
     assert_eq!(row.matches('≥').count(), 3, "{row}");
     for repeat in 0..15 {

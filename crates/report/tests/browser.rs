@@ -4,10 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use report::Run;
-
-use crate::illustrated;
-use crate::synthetic::Synthetic;
+use crate::Run;
+use crate::tests::illustrated;
+use crate::tests::synthetic::Synthetic;
 
 /// Prints, unfolds the page, points at the first marker of every figure, zooms into its lower left
 /// quarter, and leaves the results in the document.
@@ -61,7 +60,7 @@ fn the_script_shows_values_and_zooms() {
         return;
     };
     let place = tempfile::tempdir().unwrap();
-    let html = report::page_of(&Synthetic::ladder(5).run()).unwrap();
+    let html = crate::page_of(&Synthetic::ladder(5).run()).unwrap();
     let visited = with_script(&html, VISITOR, place.path());
 
     let (document, log) = open(browser, &visited, place.path());
@@ -95,7 +94,7 @@ fn the_script_serves_every_kind_of_figure() {
     };
     let place = tempfile::tempdir().unwrap();
     let folder = illustrated::written(&illustrated::run(), place.path());
-    let html = report::page_of(&Run::open(&folder).unwrap()).unwrap();
+    let html = crate::page_of(&Run::open(&folder).unwrap()).unwrap();
     let visited = with_script(&html, VISITOR, place.path());
     let (document, log) = open(browser, &visited, place.path());
     assert!(!log.contains("CONSOLE"), "{log}");
@@ -134,7 +133,7 @@ fn a_run_of_any_kind_is_read_in_light_and_in_dark() {
     };
     let place = tempfile::tempdir().unwrap();
     let folder = illustrated::written(&illustrated::run(), place.path());
-    let html = report::page_of(&Run::open(&folder).unwrap()).unwrap();
+    let html = crate::page_of(&Run::open(&folder).unwrap()).unwrap();
     let visited = with_script(&html, READER, place.path());
     let schemes = [
         (1, "rgb(27, 29, 33) on rgb(255, 255, 255)"),
@@ -167,7 +166,7 @@ fn paper_shows_what_the_screen_folds() {
         return;
     };
     let place = tempfile::tempdir().unwrap();
-    let html = report::page_of(&Synthetic::ladder(5).run()).unwrap();
+    let html = crate::page_of(&Synthetic::ladder(5).run()).unwrap();
     // The style sheet alone has to do it, where scripts are off.
     let silent = html.replace("addEventListener('beforeprint'", "void ('beforeprint'");
     assert_ne!(silent, html);

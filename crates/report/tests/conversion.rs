@@ -1,9 +1,10 @@
 //! A measurement of the first version survives the conversion to a record and back.
 
 use proptest::prelude::*;
-use report::cache::folder::{Bursts, Cost, LowerBounds, Measurement, Quantiles, Stolen};
-use report::cache::{GENERATOR_LIMITED, decode, encode, metrics};
-use report::record::{Measured, Record};
+
+use crate::cache::folder::{Bursts, Cost, LowerBounds, Measurement, Quantiles, Stolen};
+use crate::cache::{GENERATOR_LIMITED, decode, encode, metrics};
+use crate::record::{Measured, Record};
 
 /// A count that a `f64` holds exactly.
 fn count() -> impl Strategy<Value = u64> {

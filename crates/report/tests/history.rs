@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use report::history;
-use report::record::Outcome;
-
-use crate::general_run::General;
+use crate::history;
+use crate::record::Outcome;
+use crate::tests::general_run::General;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -57,7 +56,7 @@ fn a_change_of_all_cells_is_told_with_its_run_and_its_size() {
     assert!(at("at one of 20 runs") < at("higher: worse") && at("higher: worse") < at("<svg"));
     assert!(!html.contains("Holm"));
     // Its own page is no run.
-    let again = report::history(place.path(), "versions", false, "wall_ns").unwrap();
+    let again = crate::history(place.path(), "versions", false, "wall_ns").unwrap();
     assert_eq!(again, history);
 }
 
@@ -157,7 +156,7 @@ fn runs_of_another_machine_or_with_other_settings_are_left_out_with_the_differen
 }
 
 fn read_cpu(run: &Path) -> String {
-    report::Run::open(run).unwrap().host.cpu
+    crate::Run::open(run).unwrap().host.cpu
 }
 
 #[test]
@@ -168,7 +167,7 @@ fn what_else_is_new_stands_beside_a_change() {
     folder(place.path(), &factors);
     for day in 8..16 {
         let run = place.path().join(format!("run-{}", 99 - day));
-        let kernel = report::Run::open(&run).unwrap().host.kernel;
+        let kernel = crate::Run::open(&run).unwrap().host.kernel;
         edit(&run, "host.json", &kernel, "Linux 9.9");
         // A key that only later builds write is no other setting.
         let text = fs::read_to_string(run.join("plan.toml")).unwrap();

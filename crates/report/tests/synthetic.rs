@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use report::Run;
-use report::cache::folder::{
+use crate::Run;
+use crate::cache::folder::{
     Cost, FigureKind, Load, LowerBounds, Measurement, Outcome, Phase, Plan, Quantiles, SCHEMA,
     Server, Stolen, Sweep, Trial,
 };
-use report::cache::{self, Vary};
-use report::record::Host;
+use crate::cache::{self, Vary};
+use crate::record::Host;
 
 /// Load levels of the sweep.
 pub(crate) const LEVELS: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];

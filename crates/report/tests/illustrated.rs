@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use measure::Histogram;
-use report::figure::{Figure, FigureKind, Scale};
-use report::record::{Better, Outcome, Value};
-use report::render;
 
-use crate::general_run::{General, metric};
+use crate::figure::{Figure, FigureKind, Scale};
+use crate::record::{Better, Outcome, Value};
+use crate::render;
+use crate::tests::general_run::{General, metric};
 
 /// The parts of the stack.
 pub(crate) const PARTS: [&str; 3] = ["user_ns", "system_ns", "idle_ns"];

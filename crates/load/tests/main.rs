@@ -1,0 +1,5 @@
+//! Tests of the public interface. They are modules of the unit tests: one program a crate.
+
+mod corpora;
+mod engine;
+mod schema;
