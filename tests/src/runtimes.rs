@@ -115,7 +115,7 @@ pub fn events(test: fn()) {
 /// Runs `test` on `rings`, if there is io_uring.
 pub fn rings(test: fn()) {
     let probed = sys::ring::Ring::probe().map(drop);
-    if can_run("rings", probed.map_err(|error| error.to_string())) {
+    if can_run("rings", &probed.map_err(|error| error.to_string())) {
         on(Runtime::Rings, test);
     }
 }
@@ -144,7 +144,7 @@ pub fn fibres_steal(test: fn()) {
 pub fn bypass(test: fn()) {
     static PROBED: OnceLock<Result<(), String>> = OnceLock::new();
     let probed = PROBED.get_or_init(|| device_pair::probe().map_err(|error| format!("{error:#}")));
-    if can_run("bypass", probed.clone()) {
+    if can_run("bypass", probed) {
         let test = std::thread::spawn(move || on(Runtime::Bypass, test));
         test.join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -160,8 +160,8 @@ fn on(runtime: Runtime, test: fn()) {
 
 /// Whether a runtime was found to work here. If not, prints that its test is skipped.
 #[expect(clippy::print_stderr, reason = "a test must report what it skips")]
-fn can_run(name: &str, probed: Result<(), String>) -> bool {
-    if let Err(error) = &probed {
+fn can_run(name: &str, probed: &Result<(), String>) -> bool {
+    if let Err(error) = probed {
         eprintln!("skipped: --runtime {name}: {error}");
     }
     probed.is_ok()

@@ -64,7 +64,9 @@ mod socket;
 mod stack;
 mod switch;
 mod sync;
-#[cfg(all(test, not(shuttle)))]
+// Two conditions, since clippy looks for `cfg(test)`.
+#[cfg(test)]
+#[cfg(not(shuttle))]
 #[path = "../tests/main.rs"]
 mod tests;
 mod time;

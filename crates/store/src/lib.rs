@@ -78,7 +78,9 @@ mod rejected;
 mod statistics;
 mod store;
 mod sync;
-#[cfg(all(test, not(any(loom, shuttle))))]
+// Two conditions, since clippy looks for `cfg(test)`.
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 #[path = "../tests/main.rs"]
 mod tests;
 #[cfg(all(test, loom))]
