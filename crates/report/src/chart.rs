@@ -1,6 +1,6 @@
 //! Drawing a figure: its heading, legend, axes and notes; the kinds of figures draw the data.
 //!
-//! Every element carries its style for print as attributes (black on white, one colour and one shape
+//! Every element carries its style for print as attributes (black on white, one colour and shape
 //! per curve), and a class by which the page restyles it: CSS rules override attributes.
 //!
 //! ```text

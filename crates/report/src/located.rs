@@ -1,7 +1,7 @@
 //! TOML parsed once, from which any type is deserialised; an error knows its place in the text.
 //!
-//! The deserialiser of the crate `toml` gives each type three maps, for tables, dates and spans, and
-//! each is compiled for each type. This one gives it one.
+//! The deserialiser of the crate `toml` gives each type three maps, for tables, dates and spans,
+//! each compiled for each type. This one gives it one.
 
 use std::fmt;
 
