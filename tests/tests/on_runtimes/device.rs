@@ -25,7 +25,8 @@ fn all_connections_of_the_published_experiments_are_held_and_served() {
     load.args("-w 1s -t 4s -r 1000 --prefill --no-spin -q --json -".split(' '));
     let load = load.output().unwrap();
     let said = String::from_utf8_lossy(&load.stderr);
-    let summary: load::Summary = serde_json::from_slice(&load.stdout).expect(&said);
+    let summary: load::Summary =
+        serde_json::from_slice(&load.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!(summary.answered, summary.intended, "{said}");
     assert_eq!((summary.errors, summary.lost_connections), (0, 0), "{said}");
     assert!(observer.stat("total_connections").unwrap() >= CONNECTIONS);
