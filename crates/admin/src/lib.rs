@@ -26,7 +26,6 @@ pub mod limits;
 mod pages;
 mod source;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 mod worker;
 

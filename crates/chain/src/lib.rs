@@ -31,7 +31,6 @@ pub mod limits;
 mod link;
 mod node;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 
 pub use link::{Link, Next};

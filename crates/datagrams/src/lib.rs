@@ -33,7 +33,6 @@ pub mod limits;
 mod reply_limit;
 mod running;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 mod worker;
 

@@ -67,7 +67,6 @@ mod sync;
 // Two conditions, since clippy looks for `cfg(test)`.
 #[cfg(test)]
 #[cfg(not(shuttle))]
-#[path = "../tests/main.rs"]
 mod tests;
 mod time;
 mod topology;

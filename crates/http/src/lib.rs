@@ -33,7 +33,6 @@ mod range;
 mod request;
 mod response;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 
 pub use conditions::{Conditions, Validators, Verdict};

@@ -35,7 +35,6 @@ mod relayed;
 mod run;
 mod run_folder;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 
 pub use error::Error;

@@ -56,7 +56,6 @@ mod sized_sample;
 mod stall_detector;
 pub mod summary;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 pub mod text;
 mod timeline;

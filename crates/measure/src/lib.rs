@@ -49,7 +49,6 @@ mod service_inversion;
 mod size_deciles;
 mod target;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 mod warm_up;
 

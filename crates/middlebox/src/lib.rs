@@ -44,7 +44,6 @@ mod shared;
 mod shared_pairs;
 mod steering;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 
 pub use config::{Config, ConfigError, Faults, Keys, ReadLookup, Shard, Step, Switches};

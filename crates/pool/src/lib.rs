@@ -44,7 +44,6 @@ pub mod process;
 mod slots;
 mod station;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 
 pub use channel::ChannelConfig;

@@ -23,6 +23,5 @@ pub mod model;
 pub mod root;
 pub mod session;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 pub mod tuner;

@@ -26,7 +26,6 @@ mod rejection;
 pub mod reply;
 pub mod request;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 mod word_end;
 mod words;

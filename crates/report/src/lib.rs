@@ -28,7 +28,6 @@ pub mod target;
 mod target_verdict;
 mod terminal;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 mod trials_csv;
 mod units;

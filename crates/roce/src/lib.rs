@@ -31,6 +31,5 @@ pub mod pcap;
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 pub mod wire;

@@ -89,7 +89,6 @@ mod registry;
 mod session;
 mod size_histogram;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 mod text;
 mod tier_reads;

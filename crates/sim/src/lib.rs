@@ -14,6 +14,5 @@
 pub mod limits;
 pub mod steering;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 pub mod world;

@@ -81,7 +81,6 @@ mod sync;
 // Two conditions, since clippy looks for `cfg(test)`.
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
-#[path = "../tests/main.rs"]
 mod tests;
 #[cfg(all(test, loom))]
 mod weak_memory;

@@ -39,6 +39,5 @@ mod socket_address;
 mod socket_option;
 mod source;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 pub mod thread;

@@ -48,7 +48,6 @@ mod stack;
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 
 pub use link::Frames;

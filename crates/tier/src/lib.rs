@@ -40,7 +40,6 @@ mod saved;
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 mod tier;
 mod write_rate;

@@ -30,7 +30,6 @@ mod schedule;
 mod script;
 mod size;
 #[cfg(test)]
-#[path = "../tests/main.rs"]
 mod tests;
 mod web_files;
 mod ycsb;

@@ -2,7 +2,7 @@
 //! create network namespaces. Every frame at both sides of the middlebox is captured, and read by
 //! other tools.
 
-#[path = "../../../crates/roce/tests/other_tools/scapy.rs"]
+#[path = "../../../crates/roce/src/tests/other_tools/scapy.rs"]
 mod scapy;
 
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Other programs read what leaves the middlebox: Wireshark's decoder, and scapy. And the sequence
 //! numbers towards memory have no gaps.
 
-#[path = "../../roce/tests/other_tools/scapy.rs"]
+#[path = "../../../roce/src/tests/other_tools/scapy.rs"]
 mod scapy;
 
 use std::collections::HashMap;
