@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 // The checks are tests of the store, where it is `crate`.
 use store::*;
 
-#[path = "../../crates/store/tests/against_model/pair.rs"]
+#[path = "../../crates/store/src/tests/against_model/pair.rs"]
 mod pair;
 
 fuzz_target!(|input: &[u8]| pair::check(input));
