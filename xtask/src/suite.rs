@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
@@ -48,6 +50,9 @@ pub(crate) fn built(name: &str) -> Result<PathBuf> {
 
 fn by_nextest(arguments: &[&str], tally: &mut Tally) -> Result<()> {
     let mut command = cargo::command(&["nextest", "run", "--profile", "ci", "--color", "never"]);
+    // Half of the time of the tests of servers is waiting.
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    command.args(["--test-threads", &(2 * processors).to_string()]);
     command.args(arguments);
     with_program(&mut command)?;
     let report = cargo::root().join(REPORT);
