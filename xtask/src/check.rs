@@ -40,6 +40,9 @@ pub(crate) fn features() -> Result<()> {
         "--each-feature",
         "--exclude-no-default-features",
         "--exclude-all-features",
+        // Which the workspace is linted with.
+        "--exclude-features",
+        "default,lab",
     ];
     let packages = ["--package", "curtail", "--package", "fibre"];
     let clippy = ["hack", "clippy", "--quiet"];
