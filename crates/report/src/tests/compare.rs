@@ -224,10 +224,10 @@ fn differing_circumstances_are_stated() {
     assert!(sentences.contains("\"full\" and \"quick\""), "{sentences}");
 }
 
-/// A run of six cells with `repeats` trials each, of which the times vary by two hundredths in each
-/// direction around `mean`.
-fn of_cells(name: &str, random: &mut SplitMix, repeats: u32, mean: f64) -> Run {
-    let mut run = run(name, 1, 1.0);
+/// A run as `shape`, with `repeats` trials of each of its six cells. Their times vary by two
+/// hundredths in each direction around `mean`.
+fn of_cells(shape: &Run, random: &mut SplitMix, repeats: u32, mean: f64) -> Run {
+    let mut run = shape.clone();
     run.plan.metrics = vec![metric("wall_ns", "wall time", "ns", Better::Lower)];
     run.plan.figures.clear();
     run.plan.stages[0].repeats = Repeats::fixed(repeats);
@@ -257,10 +257,11 @@ fn of_cells(name: &str, random: &mut SplitMix, repeats: u32, mean: f64) -> Run {
 /// comparison that is decided, and the share of decided comparisons.
 fn decided(pairs: u32, factor: f64) -> (f64, f64) {
     let mut random = SplitMix(11);
+    let shapes = ["old", "new"].map(|name| run(name, 1, 1.0));
     let (mut families, mut comparisons) = (0, 0);
     for _ in 0..pairs {
-        let old = of_cells("old", &mut random, 8, 1e9);
-        let new = of_cells("new", &mut random, 8, 1e9 * factor);
+        let old = of_cells(&shapes[0], &mut random, 8, 1e9);
+        let new = of_cells(&shapes[1], &mut random, 8, 1e9 * factor);
         let text = wall(&old, &new, &[]).text;
         let called = text.matches(": worse").count() + text.matches(": better").count();
         families += u32::from(called > 0);
