@@ -2,7 +2,7 @@
 //! name.
 //!
 //! ```text
-//! cargo bench -p curtail-tests --bench floor -- [--quick] [--before PROGRAM [--server S]] [NAME]…
+//! cargo bench -p curtail --bench floor -- [--quick] [--before PROGRAM [--server S]] [NAME]…
 //! ```
 //!
 //! Runs the shipped experiments whose names contain one of the words NAME (all without one), and
@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 
 use anyhow::{Context, Result, bail};
-use curtail_tests::process::curtail_path;
 use lab::{Ending, Experiment, Options};
 use report::Run;
 use report::compare::{Bound, compare};
@@ -127,10 +126,10 @@ fn run() -> Result<bool> {
 fn measure(name: &str, flags: &Flags) -> Result<String> {
     let mut experiment = Experiment::load(name)?;
     let mut options = Options::new()?;
-    options.curtail = curtail_path().to_owned();
+    options.curtail = PathBuf::from(env!("CARGO_BIN_EXE_curtail"));
     options.quick = flags.is_quick;
     options.fresh = true;
-    options.runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runs");
+    options.runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs");
     if let Some(before) = &flags.before {
         experiment = experiment.of_builds(["before", "after"], flags.server.as_deref())?;
         options.servers = vec![
