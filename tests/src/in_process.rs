@@ -14,6 +14,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use runtime::limits::DRAIN_NS;
 use runtime::{
     ConnectionCounts, ConnectionSnapshot, Kind, Listening, NewTransform, Running, Scheduler, Setup,
     WaitPolicy,
@@ -95,6 +96,7 @@ pub fn setup(fibre_scheduler: Scheduler) -> Setup {
     Setup {
         wait_policy: WaitPolicy::default(),
         idle_s: None,
+        drain_ns: DRAIN_NS,
         fibre_scheduler,
         workers: 1,
         requests_per_turn: 2,

@@ -196,6 +196,7 @@ impl Flags {
                 busy_poll_ns: self.busy_poll,
                 min_wait_ns: self.min_wait,
             },
+            drain_ns: self.drain,
             admin: self.admin,
             documents: self.documents()?,
             tier: self.tier(&extended.tier)?,

@@ -242,6 +242,7 @@ mod tests {
             requests_per_turn: 1,
             wait_policy: WaitPolicy::default(),
             idle_s: None,
+            drain_ns: 0,
             fibre_scheduler: fibre::Scheduler::Fair,
             counts: Arc::new(ConnectionCounts::new(connections_max, buffered_max)),
         };

@@ -22,6 +22,9 @@ pub struct Setup {
     /// something other than the peer (memory, or a result that another thread produces) does not
     /// count.
     pub idle_s: Option<u32>,
+    /// How long connections may take to finish after the runtime was told to stop, in nanoseconds.
+    /// Then they are closed.
+    pub drain_ns: u64,
     /// The scheduler of the fibres, for [`Kind::Fibres`](crate::Kind::Fibres).
     pub fibre_scheduler: fibre::Scheduler,
     /// The counters of connections.

@@ -25,8 +25,8 @@ use crate::connection::{Connection, ConnectionIo};
 use crate::connection_counts::WorkerCounts;
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::{
-    DRAIN_NS, MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS, PREFETCH_ITEMS,
-    SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
+    MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS, PREFETCH_ITEMS, SPARE_OUTPUT_LEN,
+    SPARE_OUTPUTS, TURNS_PER_SEND,
 };
 use crate::setup::{Shared, second};
 use crate::transport::Transport;
@@ -562,7 +562,8 @@ impl<S: Worker> WorkerContext<S> {
     pub(crate) fn must_stop(&mut self, now_ns: u64) -> bool {
         let must_stop = self.stops_workers.load(Ordering::Relaxed);
         if must_stop {
-            self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
+            self.stop_deadline_ns
+                .get_or_insert(now_ns.saturating_add(self.setup.drain_ns));
         }
         must_stop
     }

@@ -26,11 +26,12 @@ pub(crate) fn bind(address: SocketAddr) -> Result<Bound, Error> {
     Bound::tcp(address).map_err(|source| Error::ListenAdmin { address, source })
 }
 
-/// Serves the pages with the figures of a cache.
+/// Serves the pages with the figures of a cache. `drain_ns`: see [`Setup`].
 pub(crate) fn start(
     bound: Bound,
     figures: Figures,
     state: &Arc<ServerState>,
+    drain_ns: u64,
 ) -> Result<Running, Error> {
     let state = Arc::clone(state);
     let service = AdminService::new(Arc::new(StateFigures { figures, state }));
@@ -39,6 +40,7 @@ pub(crate) fn start(
         requests_per_turn: REQUESTS_PER_TURN,
         wait_policy: WaitPolicy::default(),
         idle_s: Some(IDLE_S),
+        drain_ns,
         fibre_scheduler: Scheduler::Fair,
         counts: Arc::new(ConnectionCounts::new(CONNECTIONS_MAX.into(), BUFFERED_MAX)),
     };

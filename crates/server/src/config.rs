@@ -65,6 +65,8 @@ pub struct Config {
     /// How long a client may be silent before its connection is closed, in seconds
     /// (`-o idle_timeout`). None: it is kept.
     pub idle_s: Option<u32>,
+    /// How long connections may take to finish after the server was told to stop (`--drain`).
+    pub drain_ns: u64,
     /// Ask the kernel for huge pages (`-L`).
     pub huge_pages: bool,
     /// Keep all memory from being swapped (`-k`).

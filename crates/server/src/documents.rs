@@ -168,6 +168,7 @@ pub(crate) fn start(
         wait_policy: config.wait_policy,
         fibre_scheduler: config.fibre_scheduler.unwrap_or(runtime::Scheduler::Fair),
         idle_s: documents.idle_s,
+        drain_ns: config.drain_ns,
         counts: parts.counts,
     };
     let clock = WallClock {

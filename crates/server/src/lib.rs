@@ -39,6 +39,7 @@ pub use error::Error;
 pub use files::{Misses, StrategyKind};
 pub use passwords::{PasswordFile, PasswordFileError};
 pub use pool::PoolConfig;
+pub use runtime::limits::DRAIN_NS;
 pub use runtime::{
     Kind, Scheduler, WaitPolicy, fibre_connections_max, fibre_mappings_needed,
     has_lightweight_guard_pages, thread_connections_max, thread_mappings_needed,

@@ -276,6 +276,7 @@ impl Foundation<'_> {
             requests_per_turn: per_turn.min(session::limits::REQUESTS_PER_TURN_MAX),
             wait_policy: config.wait_policy,
             idle_s: config.idle_s,
+            drain_ns: config.drain_ns,
             fibre_scheduler: self.fibre_scheduler,
             counts: Arc::clone(&self.counts),
         }

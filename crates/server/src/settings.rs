@@ -218,6 +218,7 @@ fn permissions(config: &Config, current: &CurrentSettings, out: &mut dyn StatWri
 fn own(config: &Config, out: &mut dyn StatWriter) {
     out.number(b"busy_poll_us", config.wait_policy.busy_poll_ns / 1000);
     out.number(b"min_wait_us", config.wait_policy.min_wait_ns / 1000);
+    out.number(b"drain_ms", config.drain_ns / 1_000_000);
     let runtime = config.runtime.map_or("auto", runtime::Kind::name);
     out.text(b"runtime", runtime.as_bytes());
 }

@@ -114,7 +114,8 @@ impl Server {
             None => foundation.start_cache(listen, http.zip(root), say)?,
             Some((pool, ports)) => foundation.start_pool(listen, pool, ports)?,
         };
-        let admin = admin.map(|bound| admin::start(bound, figures, &serving.state));
+        let admin =
+            admin.map(|bound| admin::start(bound, figures, &serving.state, config.drain_ns));
         match admin.transpose() {
             Ok(admin) => Ok(Self {
                 serving,

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use runtime::limits::DRAIN_NS;
 use runtime::memory::{Client, Memory};
 use runtime::{ConnectionCounts, Scheduler, Setup, WaitPolicy};
 use session::{Access, CacheService, Clock};
@@ -61,6 +62,7 @@ pub(super) fn setup() -> Setup {
         requests_per_turn: REQUESTS_PER_TURN,
         wait_policy: WaitPolicy::default(),
         idle_s: None,
+        drain_ns: DRAIN_NS,
         fibre_scheduler: Scheduler::Fair,
         counts: Arc::new(ConnectionCounts::new(1024, 64 << 20)),
     }

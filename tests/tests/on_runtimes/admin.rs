@@ -211,7 +211,7 @@ fn a_taken_address_is_an_error_that_names_it() {
 
 /// Slow, huge, many, and one that reads nothing.
 fn hostile_admin_clients_disturb_nobody() {
-    let mut admin = AdminServer::start(&[]).unwrap();
+    let mut admin = AdminServer::start(&["--drain", "500ms"]).unwrap();
     let mut observer = admin.cache().unwrap();
     let mut background = BackgroundClient::start(&admin.server.address).unwrap();
     background.wait_rounds(50).unwrap();

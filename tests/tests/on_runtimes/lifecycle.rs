@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use curtail_tests::background_client::BackgroundClient;
 use curtail_tests::client::Client;
@@ -280,7 +280,8 @@ fn on_sigterm_it_completes_requests_in_progress_and_exits_with_success() {
 }
 
 fn on_sigterm_it_waits_for_a_bounded_time() {
-    let mut server = server(&[]);
+    const DRAIN: Duration = Duration::from_millis(300);
+    let mut server = server(&["--drain", "300ms"]);
     let mut observer = client(&server);
     let read_before = observer.stat("bytes_read").unwrap();
     let mut stuck = client(&server);
@@ -288,8 +289,11 @@ fn on_sigterm_it_waits_for_a_bounded_time() {
     observer
         .stat_until("bytes_read", |count| count >= read_before + 24)
         .unwrap();
+    let since = Instant::now();
     server.terminate().unwrap();
     assert_eq!(server.wait().unwrap().code(), Some(0));
+    let waited = since.elapsed();
+    assert!(waited >= DRAIN, "it waited for {waited:?}");
 }
 
 fn limit_descriptors(server: &Server, most: u64) {

@@ -213,6 +213,12 @@ pub(crate) struct Flags {
     #[arg(long = "min-wait", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
     pub(super) min_wait: u64,
 
+    /// How long connections may take to finish what has begun after the server was told to stop;
+    /// then they are closed
+    #[arg(long = "drain", value_name = "TIME", default_value = "5s",
+          value_parser = units::duration_ns)]
+    pub(super) drain: u64,
+
     /// Files for evicted items, each with its size, such as /mnt/ssd/cache:100G,/mnt/b/cache:50G;
     /// an item that is requested there returns to memory
     #[arg(long = "tier", value_name = "FILE:SIZE,...", value_parser = tier_files)]

@@ -70,6 +70,14 @@ fn datagrams_have_the_addresses_of_tcp_and_a_port_of_their_own() {
 }
 
 #[test]
+fn a_stop_takes_the_time_of_the_limits_unless_a_flag_gives_another() {
+    assert_eq!(config("").drain_ns, server::DRAIN_NS);
+    assert_eq!(config("--drain 300ms").drain_ns, 300_000_000);
+    assert_eq!(config("--drain 2").drain_ns, 2_000_000_000);
+    assert!(parsed("--drain soon").is_err());
+}
+
+#[test]
 fn waits_have_a_unit_and_last_at_most_a_second() {
     let wait = |text: &str| parsed(&format!("--min-wait {text}")).map(|flags| flags.min_wait);
     for (text, ns) in [

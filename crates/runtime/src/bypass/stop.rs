@@ -1,6 +1,6 @@
 //! How a worker of `bypass` stops: the worker accepts no more connections, and closes its
 //! connections as they become idle. The worker ends once the peers of all connections have
-//! acknowledged everything, or once a deadline has passed ([`DRAIN_NS`](crate::limits::DRAIN_NS)
+//! acknowledged everything, or once a deadline has passed ([`Setup::drain_ns`](crate::Setup)
 //! after the worker has noticed that it has to stop). The worker's TCP/IP stack ends with the
 //! worker. If the worker ended earlier, nothing would retransmit the frames that the network loses.
 

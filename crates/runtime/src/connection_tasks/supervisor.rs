@@ -21,9 +21,7 @@ use super::idle_maintenance::IdleMaintenance;
 use super::{ConnectionTasks, ContextChoice, Peer, Task, TaskRuntime};
 use crate::connection::Overdue;
 use crate::connection_table::Slot;
-use crate::limits::{
-    DRAIN_CHECK_NS, DRAIN_NS, SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS, SWEEP_STEP_NS,
-};
+use crate::limits::{DRAIN_CHECK_NS, SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS, SWEEP_STEP_NS};
 use crate::setup::second;
 
 /// The state of the supervisor thread.
@@ -231,7 +229,8 @@ impl<C: TaskRuntime> Supervisor<C> {
     /// stream. A connection that is not idle now is ended by a later call. Or its own task ends it:
     /// a task checks `stops_workers` when it becomes idle.
     fn drain(&mut self, now_ns: u64) -> bool {
-        let stop_deadline_ns = *self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
+        let deadline_ns = now_ns.saturating_add(self.tasks.setup.drain_ns);
+        let stop_deadline_ns = *self.stop_deadline_ns.get_or_insert(deadline_ns);
         let is_out_of_time = now_ns >= stop_deadline_ns;
         let peers = &self.tasks.peers;
         for peer in peers.select(|peer| is_out_of_time || peer.is_idle()) {

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
+use runtime::limits::DRAIN_NS;
 use runtime::{ConnectionCounts, Running, Scheduler, Setup, WaitPolicy};
 use service::{Next, NoCompletion, NoPin, Output, Progress, Tickets};
 
@@ -124,6 +125,7 @@ pub(crate) fn start(
         requests_per_turn: 1,
         wait_policy: WaitPolicy::default(),
         idle_s: None,
+        drain_ns: DRAIN_NS,
         fibre_scheduler: Scheduler::Fair,
         counts: Arc::new(ConnectionCounts::new(CONNECTIONS_MAX, buffered)),
     };
