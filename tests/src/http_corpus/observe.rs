@@ -5,7 +5,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -85,31 +87,32 @@ impl Site {
     }
 }
 
-/// Sends each of the inputs on a connection of its own, and returns what the server at `address`
-/// did, in the format of the corpus.
+/// Sends each of the inputs on a connection of its own, of which at most `connections` are open at
+/// the same time, and returns what the server at `address` did, in the format of the corpus.
 ///
 /// # Errors
 /// The server does not accept a connection.
-pub fn observe(address: SocketAddr, inputs: &[Vec<u8>]) -> Result<Vec<String>> {
-    // Only connections that stay open take long. Many of them are waited for at the same time.
-    const CONNECTIONS: usize = 32;
-    let mut outcomes = Vec::with_capacity(inputs.len());
-    for some in inputs.chunks(CONNECTIONS) {
-        let seen: Vec<Result<String>> = thread::scope(|scope| {
-            let threads: Vec<_> = some
-                .iter()
-                .map(|input| scope.spawn(move || exchange(address, input)))
-                .collect();
-            let joined = threads.into_iter().map(ScopedJoinHandle::join);
-            joined
-                .map(|seen| seen.unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked"))))
-                .collect()
-        });
-        for outcome in seen {
-            outcomes.push(outcome?);
+pub fn observe(address: SocketAddr, inputs: &[Vec<u8>], connections: usize) -> Result<Vec<String>> {
+    let outcomes: Vec<OnceLock<Result<String>>> = inputs.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    // Those that stay open take long, and delay no other one.
+    thread::scope(|scope| {
+        for _ in 0..connections.min(inputs.len()) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(input) = inputs.get(number) else {
+                        return;
+                    };
+                    // No other thread has this number.
+                    let _ = outcomes[number].set(exchange(address, input));
+                }
+            });
         }
-    }
-    Ok(outcomes)
+    });
+    let seen = outcomes.into_iter().map(OnceLock::into_inner);
+    seen.map(|it| it.context("a connection was not made")?)
+        .collect()
 }
 
 fn exchange(address: SocketAddr, input: &[u8]) -> Result<String> {

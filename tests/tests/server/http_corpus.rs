@@ -10,10 +10,15 @@ use std::path::Path;
 mod hyper_server;
 
 use curtail_tests::http_corpus::{
-    self, Chapter, Site, observe, read, read_items, read_named_lines,
+    self, Case, Chapter, Site, observe, read, read_items, read_named_lines,
 };
 use curtail_tests::web_servers::{Peer, start};
 use hyper_server::HyperServer;
+
+/// Connections to Curtail at the same time.
+const CONNECTIONS: usize = 128;
+/// The same to a peer. Apache is started with twice as many threads.
+const PEER_CONNECTIONS: usize = 32;
 
 fn records() -> bool {
     env::var_os("CURTAIL_HTTP_RECORD").is_some()
@@ -26,20 +31,19 @@ fn compare(
     chapters: &mut [Chapter],
     observed: impl Fn(&[Vec<u8>]) -> Vec<String>,
 ) -> Vec<String> {
+    let mut cases: Vec<&mut Case> = chapters.iter_mut().flat_map(|it| &mut it.cases).collect();
+    let inputs: Vec<Vec<u8>> = cases.iter().map(|it| it.bytes().unwrap()).collect();
+    let seen = observed(&inputs);
     let mut differences = Vec::new();
-    for chapter in chapters {
-        let inputs: Vec<Vec<u8>> = chapter.cases.iter().map(|it| it.bytes().unwrap()).collect();
-        let seen = observed(&inputs);
-        for (case, seen) in chapter.cases.iter_mut().zip(seen) {
-            // The peers follow links, also out of the root.
-            let follows_link = server != "curtail" && case.name.starts_with("path-link");
-            let is_secret = seen.contains("SECRET") && !follows_link;
-            assert!(!is_secret, "{server}, {}: {seen}", case.name);
-            let kept = case.outcomes.insert(server.to_owned(), seen.clone());
-            if kept.as_ref() != Some(&seen) {
-                let kept = kept.unwrap_or_default();
-                differences.push(format!("{server}, {}: `{seen}`, not `{kept}`", case.name));
-            }
+    for (case, seen) in cases.iter_mut().zip(seen) {
+        // The peers follow links, also out of the root.
+        let follows_link = server != "curtail" && case.name.starts_with("path-link");
+        let is_secret = seen.contains("SECRET") && !follows_link;
+        assert!(!is_secret, "{server}, {}: {seen}", case.name);
+        let kept = case.outcomes.insert(server.to_owned(), seen.clone());
+        if kept.as_ref() != Some(&seen) {
+            let kept = kept.unwrap_or_default();
+            differences.push(format!("{server}, {}: `{seen}`, not `{kept}`", case.name));
         }
     }
     differences
@@ -61,7 +65,7 @@ fn curtail_answers_as_recorded() {
     let site = Site::make().unwrap();
     let mut chapters = read().unwrap();
     let (_server, address) = start(&site.root(), &[]).unwrap();
-    let observed = |inputs: &[Vec<u8>]| observe(address, inputs).unwrap();
+    let observed = |inputs: &[Vec<u8>]| observe(address, inputs, CONNECTIONS).unwrap();
     let differences = compare("curtail", &mut chapters, observed);
     finish(&chapters, &differences);
 }
@@ -72,7 +76,7 @@ fn curtail_answers_as_recorded() {
 fn curtail_with_items_of_the_cache_answers_as_recorded() {
     let site = Site::make().unwrap();
     let (_server, address) = start(&site.root(), &["--http-cache"]).unwrap();
-    let observed = |inputs: &[Vec<u8>]| observe(address, inputs).unwrap();
+    let observed = |inputs: &[Vec<u8>]| observe(address, inputs, CONNECTIONS).unwrap();
     let mut chapters = read().unwrap();
     let others: BTreeMap<_, _> = read_named_lines("with-cache.txt")
         .unwrap()
@@ -131,7 +135,7 @@ fn peers() {
             continue;
         };
         let framing = chapters.len() - if peer.serves_files() { 0 } else { 2 };
-        let observed = |inputs: &[Vec<u8>]| observe(address, inputs).unwrap();
+        let observed = |inputs: &[Vec<u8>]| observe(address, inputs, CONNECTIONS).unwrap();
         differences.extend(compare(peer.name, &mut chapters[..framing], observed));
     }
     differences.extend(hyper(&mut chapters, &recorded));
@@ -164,7 +168,7 @@ fn hyper(chapters: &mut [Chapter], recorded: &BTreeMap<String, String>) -> Vec<S
     }
     let server = HyperServer::start().unwrap();
     let framing = chapters.len() - 2;
-    let observed = |inputs: &[Vec<u8>]| observe(server.address, inputs).unwrap();
+    let observed = |inputs: &[Vec<u8>]| observe(server.address, inputs, PEER_CONNECTIONS).unwrap();
     compare("hyper", &mut chapters[..framing], observed)
 }
 
