@@ -2,10 +2,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{self as unix, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,7 +31,13 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// free and before the server listens on it.
 const ATTEMPTS: usize = 3;
 /// The number of attempts to find a port that no test has.
-const PORT_ATTEMPTS: usize = 100;
+const PORT_ATTEMPTS: usize = 1000;
+/// Ports that the kernel does not give to outgoing connections. One of those could be taken between
+/// the moment it was found free and the server's start, and a client that connects before the
+/// server listens could be connected to itself.
+const PORTS: Range<u16> = 10_240..32_768;
+/// Distance between the first ports that two processes with consecutive numbers try.
+const PORTS_OF_PROCESS: u32 = 13;
 
 /// A server process. It ends with the thread that started it.
 #[derive(Debug)]
@@ -336,27 +345,32 @@ pub fn at_free_address<T>(
 /// Returns an address at which no process listens at present. To start a server there, use
 /// [`at_free_address`].
 ///
-/// Every call returns another port, in all test processes: each holds a lock for its ports until it
-/// ends. Otherwise the servers of two tests at the same time could get the same one, and a test
-/// would talk to the server of the other test.
+/// Every call returns another port, in all test processes of this machine: each holds a lock for
+/// its ports until it ends. Otherwise the servers of two tests at the same time could get the same
+/// one, and a test would talk to the server of the other test.
 ///
 /// # Errors
 /// There is no free port that is not locked.
 pub fn free_address(ip: Ipv4Addr) -> Result<SocketAddr> {
-    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
-    let folder = target_folder()?.join("tmp/ports");
-    fs::create_dir_all(&folder)?;
+    static HELD: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(PORTS_OF_PROCESS);
     for _ in 0..PORT_ATTEMPTS {
-        let listener = TcpListener::bind((ip, 0)).context("find a free port")?;
-        let address = listener.local_addr()?;
-        let lock = File::create(folder.join(address.port().to_string()))?;
-        if lock.try_lock().is_ok() {
+        let number = first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + (number % u32::from(PORTS.end - PORTS.start)) as u16;
+        // The kernel removes this name with the process, and has one set of names for each network
+        // namespace, as it has of ports.
+        let name = unix::SocketAddr::from_abstract_name(format!("curtail-test-port-{port}"))?;
+        let Ok(lock) = UnixListener::bind_addr(&name) else {
+            continue;
+        };
+        if TcpListener::bind((ip, port)).is_ok() {
             let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
             held.push(lock);
-            return Ok(address);
+            return Ok((ip, port).into());
         }
     }
-    bail!("every port that was found is in use by a test")
+    bail!("every port that was tried is in use")
 }
 
 /// The path of the program under test: `$CURTAIL`, or else a program that is built here. An

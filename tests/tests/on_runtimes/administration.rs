@@ -130,9 +130,17 @@ fn an_installed_memcached_logs_the_same_lines() {
     }
 }
 
+/// Waits until the connection that checked that the server was ready is closed.
+fn alone(client: &mut Client) {
+    client
+        .stat_until("curr_connections", |count| count == 1)
+        .unwrap();
+}
+
 fn a_watcher_sees_connections_and_evictions() {
     let server = server(&["-m", "8", "-t", "2"]);
     let mut watcher = Client::connect(&server.address).unwrap();
+    alone(&mut watcher);
     let command = "watch connevents evictions";
     assert_eq!(watcher.request(command).unwrap(), "OK");
     let mut client = Client::connect(&server.address).unwrap();
@@ -192,9 +200,10 @@ fn a_slow_watcher_skips_lines() {
 
 fn connections_are_listed() {
     let server = server(&["-m", "64"]);
-    let mut clients: Vec<Client> = (0..100)
-        .map(|_| Client::connect(&server.address).unwrap())
-        .collect();
+    let mut first = Client::connect(&server.address).unwrap();
+    alone(&mut first);
+    let mut clients = vec![first];
+    clients.extend((1..100).map(|_| Client::connect(&server.address).unwrap()));
     for client in &mut clients {
         assert_eq!(client.request("mn").unwrap(), "MN");
     }
