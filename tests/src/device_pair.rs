@@ -6,6 +6,7 @@
 //! ```
 
 use std::cell::RefCell;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
@@ -110,6 +111,10 @@ fn connect(server: &Path, number: u8) -> Result<()> {
     ip(&format!(
         "link add peer{number} type veth peer name {DEVICE} netns {server}"
     ))?;
+    // The kernel asks for the server's hardware address before the server is there, and asks again
+    // after this time, by default a second.
+    let asks_again_ms = format!("/proc/sys/net/ipv4/neigh/peer{number}/retrans_time_ms");
+    fs::write(asks_again_ms, "20").context("ask for hardware addresses more often")?;
     ip(&format!("address add 10.77.{number}.2/24 dev peer{number}"))?;
     ip(&format!("link set peer{number} up"))
 }

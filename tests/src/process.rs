@@ -27,6 +27,10 @@ use crate::runtimes::runtime;
 /// The longest time that a server may take to listen, or to end after it was told to.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The longest time that a connection to a server that starts may take. A stack of user space does
+/// not answer the first packets, which are sent again a second later.
+const ATTEMPT: Duration = Duration::from_millis(200);
+
 /// The number of attempts to start a server. Another process may take a port after it was found
 /// free and before the server listens on it.
 const ATTEMPTS: usize = 3;
@@ -138,7 +142,7 @@ impl Server {
     /// The server ends, or does not listen there in time.
     pub fn wait_until_connected(&mut self, address: &Address) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
-        while address.connect(TIMEOUT).is_err() {
+        while address.connect(ATTEMPT).is_err() {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the server ended with {status} before it listened");
             }
