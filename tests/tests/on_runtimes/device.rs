@@ -125,7 +125,7 @@ fn a_server_that_is_told_to_stop_finishes_its_answers_first() {
 /// A client that takes nothing keeps its connection open until the time to stop is over. Without a
 /// reset it would wait forever for the rest.
 fn connections_that_outlast_the_time_to_stop_are_reset() {
-    let (mut server, mut client) = server_with_key(&[]);
+    let (mut server, mut client) = server_with_key(&["--drain", "500ms"]);
     let value = vec![b'x'; 500_000];
     client.set("big", &value).unwrap();
     client.send(&b"get big\r\n".repeat(40)).unwrap();
