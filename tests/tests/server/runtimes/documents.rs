@@ -382,7 +382,12 @@ fn a_service_ends_while_a_cold_read_of_its_ring_waits() {
     everywhere_at_once(|kind, scheduler| {
         let disk = SlowDisk::default();
         let service = service(disk.clone(), URING);
-        let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
+        // The connection that waits stays open for as long.
+        let setup = Setup {
+            drain_ns: 100_000_000,
+            ..setup(scheduler)
+        };
+        let sockets = Sockets::start(kind, &service, setup, || None);
         let slow = sockets.connect();
         send(&slow, get("/cold", "").as_bytes());
         sockets.until_true("waiting for the disk", || disk.waiting() == 1);
