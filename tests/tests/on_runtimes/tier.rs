@@ -36,7 +36,9 @@ fn connected(arguments: &[&str]) -> (Server, Client) {
 fn value(key: u32, version: u32) -> Vec<u8> {
     let text = format!("{key}:{version}/");
     let len = 1000 + key as usize % 1000;
-    text.bytes().cycle().take(len).collect()
+    let mut value = text.repeat(len / text.len() + 1).into_bytes();
+    value.truncate(len);
+    value
 }
 
 fn fill(client: &mut Client) {
