@@ -6,9 +6,10 @@ use std::sync::Arc;
 use sys::socket::Stream;
 use workload::{KeyBuffer, Keyspace, Op, RecordSampler, Request, WebFiles};
 
+use crate::config::Protocol;
 use crate::limits::{APPEND_LEN_MAX, COPIED_VALUE_LEN_MAX, SEND_BYTES_MAX, SPLICES_MAX};
 use crate::script::ScriptItems;
-use crate::wire::{Encoding, Wire};
+use crate::wire::Encoding;
 
 /// A buffer of encoded requests that are sent on one connection with one call.
 ///
@@ -16,6 +17,7 @@ use crate::wire::{Encoding, Wire};
 /// but sent directly from the *filler*, the shared memory from which all values are taken. For each
 /// long value, a *splice* records the position in the buffer at which it belongs.
 pub(crate) struct Batch {
+    pub(crate) protocol: Protocol,
     keys: Keys,
     /// The bytes of all values ([`filler`]).
     filler: Arc<[u8]>,
@@ -145,8 +147,9 @@ pub(crate) fn filler(len_max: u32) -> Arc<[u8]> {
 }
 
 impl Batch {
-    pub(crate) fn new(keys: Keys, filler: Arc<[u8]>) -> Self {
+    pub(crate) fn new(protocol: Protocol, keys: Keys, filler: Arc<[u8]>) -> Self {
         Self {
+            protocol,
             keys,
             filler,
             key: [0; workload::limits::KEY_LEN_MAX],
@@ -187,19 +190,19 @@ impl Batch {
     /// `opaque` is the number that identifies the request. In the meta protocol, it is sent and the
     /// reply repeats it; the other protocols ignore it.
     #[inline]
-    pub(crate) fn push<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
+    pub(crate) fn push(&mut self, request: &Request, cas: u64, opaque: u64) {
         match request.op {
             Op::Get => {
                 let key = self.keys.key(request, &mut self.key);
-                W::encode_get(&mut self.bytes, key, opaque);
+                self.protocol.encode_get(&mut self.bytes, key, opaque);
             }
-            Op::MultiGet => self.push_multiget::<W>(request, opaque),
-            _ => self.push_one_key::<W>(request, cas, opaque),
+            Op::MultiGet => self.push_multiget(request, opaque),
+            _ => self.push_one_key(request, cas, opaque),
         }
     }
 
     /// Appends a request with one key.
-    fn push_one_key<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
+    fn push_one_key(&mut self, request: &Request, cas: u64, opaque: u64) {
         let (key, value_len) = self.keys.key_and_value_len(request, &mut self.key);
         let encoding = Encoding {
             op: request.op,
@@ -209,15 +212,15 @@ impl Batch {
             cas,
             opaque,
         };
-        W::encode(&mut self.bytes, &encoding);
+        self.protocol.encode(&mut self.bytes, &encoding);
         if request.op.stores() {
-            self.push_value(value_len, W::VALUE_END);
+            self.push_value(value_len, self.protocol.value_end());
         }
     }
 
     /// Appends a request that sets a record's counter to 0. Appends nothing if the keys are not
     /// those of records.
-    pub(crate) fn push_counter<W: Wire>(&mut self, record: u64, opaque: u64) {
+    pub(crate) fn push_counter(&mut self, record: u64, opaque: u64) {
         let Keys::Records { keyspace, .. } = &self.keys else {
             return;
         };
@@ -229,9 +232,9 @@ impl Batch {
             cas: 0,
             opaque,
         };
-        W::encode(&mut self.bytes, &encoding);
+        self.protocol.encode(&mut self.bytes, &encoding);
         self.bytes.push(b'0');
-        self.bytes.extend_from_slice(W::VALUE_END);
+        self.bytes.extend_from_slice(self.protocol.value_end());
     }
 
     /// Appends the value of a request and the bytes `end` after it.
@@ -249,7 +252,7 @@ impl Batch {
         self.bytes.extend_from_slice(end);
     }
 
-    fn push_multiget<W: Wire>(&mut self, request: &Request, opaque: u64) {
+    fn push_multiget(&mut self, request: &Request, opaque: u64) {
         let (keys, ends) = &mut self.multiget_keys;
         keys.clear();
         ends.clear();
@@ -262,7 +265,7 @@ impl Batch {
             from = end;
             key
         });
-        W::encode_multiget(&mut self.bytes, each, opaque);
+        self.protocol.encode_multiget(&mut self.bytes, each, opaque);
     }
 
     /// Calls `send` once, with `header` (which may be empty) followed by all requests, and returns
@@ -327,23 +330,23 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Meta, Text, Textile};
     use workload::{Distribution, Popularity};
 
     /// An empty batch, for records with these value lengths and keys of 8 bytes.
-    fn batch(values: Distribution) -> Batch {
+    fn batch(protocol: Protocol, values: Distribution) -> Batch {
         let (records, value_len_max, seed) = (1000, 100_000, 1);
         let keys = Distribution::Fixed(8.0);
         let keyspace = Keyspace::new(records, keys, values, value_len_max, seed).unwrap();
         let sampler = RecordSampler::new(Popularity::Uniform, records, seed);
-        Batch::new(Keys::Records { keyspace, sampler }, filler(value_len_max))
+        let keys = Keys::Records { keyspace, sampler };
+        Batch::new(protocol, keys, filler(value_len_max))
     }
 
     /// The bytes of a request with CAS number 99, `opaque` 7 and a value of 3 bytes. The key in the
     /// result is replaced by `K`.
-    fn encoded<W: Wire>(request: Request) -> String {
-        let mut batch = batch(Distribution::Fixed(3.0));
-        batch.push::<W>(&request, 99, 7);
+    fn encoded(protocol: Protocol, request: Request) -> String {
+        let mut batch = batch(protocol, Distribution::Fixed(3.0));
+        batch.push(&request, 99, 7);
         let mut buffer = [0; workload::limits::KEY_LEN_MAX];
         let Keys::Records { keyspace, .. } = &batch.keys else {
             panic!("this batch has the keys of records");
@@ -403,23 +406,26 @@ mod tests {
             ),
         ] {
             let request = Request::new(op, 1).with_ttl(60);
-            assert_eq!(encoded::<Text>(request), text, "{op}");
-            assert_eq!(encoded::<Meta>(request), meta, "{op}");
+            assert_eq!(encoded(Protocol::Text, request), text, "{op}");
+            assert_eq!(encoded(Protocol::Meta, request), meta, "{op}");
         }
         let without_ttl = Request::new(Op::Set, 1);
-        assert_eq!(encoded::<Text>(without_ttl), "set K 0 0 3\r\nabc\r\n");
-        assert_eq!(encoded::<Meta>(without_ttl), "ms K 3 O7\r\nabc\r\n");
+        assert_eq!(
+            encoded(Protocol::Text, without_ttl),
+            "set K 0 0 3\r\nabc\r\n"
+        );
+        assert_eq!(encoded(Protocol::Meta, without_ttl), "ms K 3 O7\r\nabc\r\n");
     }
 
     #[test]
     fn requests_of_protocol_textile_end_with_a_nul_byte() {
-        let encoded = |op| encoded::<Textile>(Request::new(op, 1));
+        let encoded = |op| encoded(Protocol::Textile, Request::new(op, 1));
         assert_eq!(encoded(Op::Get), "GET /K\0");
         assert_eq!(encoded(Op::Set), "PUT /K/abc\0");
         assert_eq!(encoded(Op::Delete), "DELETE /K\0");
         // The NUL follows a long value too, and no other byte is NUL.
-        let mut long = batch(Distribution::Fixed(70_000.0));
-        long.push::<Textile>(&Request::new(Op::Set, 5), 0, 0);
+        let mut long = batch(Protocol::Textile, Distribution::Fixed(70_000.0));
+        long.push(&Request::new(Op::Set, 5), 0, 0);
         let all = long.to_vec();
         assert_eq!(all.iter().position(|&byte| byte == 0), Some(all.len() - 1));
     }
@@ -428,25 +434,28 @@ mod tests {
     fn multiget_is_encoded_with_all_its_keys() {
         let (first_record, keys, seed) = (1, 3, 5);
         let request = Request::multiget(first_record, keys, seed);
-        let text = encoded::<Text>(request);
+        let text = encoded(Protocol::Text, request);
         assert!(
             text.starts_with("get K ") && text.split(' ').count() == 4,
             "{text}"
         );
-        let meta = encoded::<Meta>(request);
+        let meta = encoded(Protocol::Meta, request);
         assert!(meta.starts_with("mg K v O7\r\nmg "), "{meta}");
         assert_eq!(
-            (meta.lines().count(), Meta::replies(Op::MultiGet, 3)),
+            (
+                meta.lines().count(),
+                Protocol::Meta.replies(Op::MultiGet, 3)
+            ),
             (3, 3)
         );
     }
 
     #[test]
     fn long_values_are_sent_at_their_positions() {
-        let mut batch = batch(Distribution::Fixed(70_000.0));
-        batch.push::<Text>(&Request::new(Op::Set, 5), 0, 0);
+        let mut batch = batch(Protocol::Text, Distribution::Fixed(70_000.0));
+        batch.push(&Request::new(Op::Set, 5), 0, 0);
         assert!(batch.is_full());
-        batch.push::<Text>(&Request::new(Op::Get, 6), 0, 0);
+        batch.push(&Request::new(Op::Get, 6), 0, 0);
         let all = batch.to_vec();
         assert_eq!(all.len(), batch.len());
         let line_len = all.iter().position(|&byte| byte == b'\n').unwrap() + 1;

@@ -2,7 +2,7 @@
 //!
 //! A carrier opens connections, sends requests, receives answers, and matches each answer to its
 //! request. The engine decides when a request is sent and records its latency. The engine is
-//! compiled once for each pair of a carrier and a [`Wire`].
+//! compiled once for each carrier.
 //!
 //! | carrier | a request is sent | a request fails |
 //! |---|---|---|
@@ -37,19 +37,17 @@ pub(crate) use udp::Udp;
 use workload::{Op, Request};
 
 use crate::batch::Batch;
-use crate::config::Config;
+use crate::config::{Config, Protocol};
 use crate::error::Error;
 use crate::limits::UNINTERRUPTED_MAX_NS;
 use crate::opening::Share;
-use crate::wire::{Answer, HttpCounts, Wire};
+use crate::wire::{Answer, HttpCounts};
 
 /// One connection of a run, on which up to `depth` requests are outstanding.
 ///
 /// To send requests, the engine appends them to [`Carrier::in_flight_mut`] and then calls
 /// [`Carrier::send`] with their bytes.
 pub(crate) trait Carrier: Sized {
-    /// The protocol.
-    type Wire: Wire;
     /// Maximum number of requests in one send.
     const BATCH_MAX: usize;
     /// Whether a request without an answer fails after [`Config::timeout_ns`].
@@ -152,7 +150,7 @@ const _: () = assert!(size_of::<InFlight>() <= 64);
 
 impl InFlight {
     /// Makes the entry of a request whose times are not recorded. They are 0.
-    pub(crate) fn unmeasured<W: Wire>(request: Request, opaque: u64) -> Self {
+    pub(crate) fn unmeasured(protocol: Protocol, request: Request, opaque: u64) -> Self {
         Self {
             intended_ns: 0,
             sent_ns: 0,
@@ -160,7 +158,7 @@ impl InFlight {
             request,
             late_ns: 0,
             sent_len: 0,
-            replies: W::replies(request.op, request.keys),
+            replies: protocol.replies(request.op, request.keys),
             hits: 0,
             datagram: 0,
             measured: false,

@@ -6,7 +6,7 @@ use workload::{Op, WebFiles};
 
 use crate::limits::HTTP_ANSWER_LEN_MAX;
 use crate::wire::http::{AnswerReader, HttpFault};
-use crate::wire::{Answer, Textile, Wire};
+use crate::wire::{Answer, textile};
 
 /// Parses bytes as the answers of a web server. Checks three properties:
 ///
@@ -99,15 +99,14 @@ pub fn check_textile_answers(input: &[u8]) {
 /// For each complete answer, its three meanings: as the answer to a get, to a set and to a delete.
 /// None: an answer is malformed.
 fn parse_textile(answers: &[u8], part_len: usize) -> Option<Vec<[Answer; 3]>> {
-    let (mut reader, mut replies, mut at) = (<Textile as Wire>::Reader::default(), Vec::new(), 0);
+    let (mut reader, mut replies, mut at) = (textile::AnswerReader::default(), Vec::new(), 0);
     while at < answers.len() {
         let end = at.saturating_add(part_len).min(answers.len());
-        let step = Textile::read(&mut reader, &answers[at..end], Op::Get).ok()?;
+        let step = reader.read(&answers[at..end]).ok()?;
         at += step.consumed;
         assert!(at <= end && (step.reply.is_some() || at == end));
         if let Some(reply) = step.reply {
-            let meaning = |op| Textile::answer(reply, op);
-            replies.push([meaning(Op::Get)?, meaning(Op::Set)?, meaning(Op::Delete)?]);
+            replies.push([Op::Get, Op::Set, Op::Delete].map(|op| reply.answer(op)));
         }
     }
     Some(replies)

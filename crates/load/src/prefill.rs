@@ -16,7 +16,7 @@ use crate::limits::{
     RECEIVE_BYTES_MAX, RESIDENT_SAMPLE_MAX,
 };
 use crate::opening::{self, Share};
-use crate::wire::{Answer, Binary, Meta, Outcome, Text, Textile};
+use crate::wire::{Answer, Outcome};
 
 /// The result of a prefill, over all targets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,10 +60,10 @@ pub struct Progress {
 /// A setting is invalid, or a server cannot be reached or stops answering.
 pub fn prefill(config: &Config, progress: impl FnMut(Progress)) -> Result<Prefill, Error> {
     match config.protocol {
-        Protocol::Text => prefill_over::<Persistent<Text>>(config, progress),
-        Protocol::Meta => prefill_over::<Persistent<Meta>>(config, progress),
-        Protocol::Binary => prefill_over::<Persistent<Binary>>(config, progress),
-        Protocol::Textile => prefill_over::<PerOperation<Textile>>(config, progress),
+        Protocol::Text | Protocol::Meta | Protocol::Binary => {
+            prefill_over::<Persistent>(config, progress)
+        }
+        Protocol::Textile => prefill_over::<PerOperation>(config, progress),
         Protocol::Http => {
             let fault = "a web server takes no files; make them with `curtail files make`";
             Err(ConfigError::new("prefill", fault.to_owned()).into())
@@ -118,7 +118,7 @@ fn prefill_over<C: Carrier>(
             keyspace: keyspace.clone(),
             sampler: sampler.clone(),
         };
-        let batch = Batch::new(keys, filler.clone());
+        let batch = Batch::new(config.protocol, keys, filler.clone());
         let mut prefiller = Prefiller::<C>::open(config, target, batch)?;
         let mut count = |answer: Answer| {
             result.refused += u64::from(answer.outcome == Outcome::Error);
@@ -319,11 +319,11 @@ impl<'a, C: Carrier> Prefiller<'a, C> {
                 let request = Request::new(op, record);
                 let (no_cas, opaque) = (0, record);
                 match step {
-                    Step::SetCounter => self.batch.push_counter::<C::Wire>(record, opaque),
-                    _ => self.batch.push::<C::Wire>(&request, no_cas, opaque),
+                    Step::SetCounter => self.batch.push_counter(record, opaque),
+                    _ => self.batch.push(&request, no_cas, opaque),
                 }
                 self.in_flight += 1;
-                let in_flight = InFlight::unmeasured::<C::Wire>(request, opaque);
+                let in_flight = InFlight::unmeasured(self.batch.protocol, request, opaque);
                 connection.in_flight_mut().push_back(in_flight);
             }
             if self.batch.len() == 0 {

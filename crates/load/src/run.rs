@@ -14,7 +14,7 @@ use sys::poll::Poll;
 use crate::aggregate::Aggregate;
 use crate::batch::{self, Batch, Keys};
 use crate::carrier::{Carrier, PerOperation, Persistent, Renewed, Udp};
-use crate::config::{CarrierKind, Config, ConfigError, Protocol, Rate};
+use crate::config::{CarrierKind, Config, ConfigError, Rate};
 use crate::engine::{
     Channels, EndedWindow, Engine, EngineOptions, Outcome, RequestSource, Saturating,
 };
@@ -31,7 +31,6 @@ use crate::server_watch::{Observed, ServerWatch};
 use crate::stall_detector::StallDetector;
 use crate::summary::{LatencyDistribution, Summary, Watched};
 use crate::timeline::Timeline;
-use crate::wire::{Binary, Http, Meta, Text, Textile, Wire};
 use workload::Op;
 
 /// The delay from the time at which all threads are ready to the start of the load. It is long
@@ -257,7 +256,7 @@ impl GeneratorThreads {
                 number,
                 share,
                 recorded_max: recorded_max / config.threads as usize,
-                batch: Batch::new(keys, Arc::clone(&filler)),
+                batch: Batch::new(config.protocol, keys, Arc::clone(&filler)),
                 script: source,
                 channels: Channels {
                     thread: number as usize,
@@ -401,32 +400,15 @@ struct ThreadSetup {
 }
 
 impl ThreadSetup {
-    /// Runs the thread with the loop that is compiled for the carrier and the protocol of `config`.
+    /// Runs the thread with the loop that is compiled for the carrier of `config`.
     fn run(self, ready: Sender<()>, start: &Receiver<Timeline>) -> Result<Outcome, Error> {
-        match self.config.protocol {
-            // `Config::validate` allows each of these two protocols with a single carrier.
-            Protocol::Textile => self.run_on::<PerOperation<Textile>>(ready, start),
-            Protocol::Http => self.run_on::<Renewed<Http>>(ready, start),
-            Protocol::Text => self.run_wire::<Text>(ready, start),
-            Protocol::Meta => self.run_wire::<Meta>(ready, start),
-            Protocol::Binary => self.run_wire::<Binary>(ready, start),
-        }
-    }
-
-    /// Runs the thread with the loop that is compiled for the carrier and the wire.
-    fn run_wire<W: Wire>(
-        self,
-        ready: Sender<()>,
-        start: &Receiver<Timeline>,
-    ) -> Result<Outcome, Error> {
         match self.config.carrier {
             CarrierKind::Stream if !self.config.renews_connections() => {
-                self.run_on::<Persistent<W>>(ready, start)
+                self.run_on::<Persistent>(ready, start)
             }
-            CarrierKind::Stream | CarrierKind::OneShot => self.run_on::<Renewed<W>>(ready, start),
-            CarrierKind::Udp => self.run_on::<Udp<W>>(ready, start),
-            // `Config::validate` allows this carrier only with the protocol textile.
-            CarrierKind::PerOperation => self.run_on::<PerOperation<Textile>>(ready, start),
+            CarrierKind::Stream | CarrierKind::OneShot => self.run_on::<Renewed>(ready, start),
+            CarrierKind::Udp => self.run_on::<Udp>(ready, start),
+            CarrierKind::PerOperation => self.run_on::<PerOperation>(ready, start),
         }
     }
 

@@ -32,22 +32,21 @@ use crate::limits::{
     DATAGRAMS_PER_TURN_MAX, TEXTILE_TCP_TIMEOUT_MIN_NS, UNINTERRUPTED_CONNECT_MAX_NS,
 };
 use crate::opening::{Share, target_of};
-use crate::wire::Wire;
 
 /// One connection of a run in the sense of [`Carrier`]: a sequence of requests, of which at most
 /// one is in flight. A new socket is opened for each request.
 #[derive(Debug)]
-pub(crate) struct PerOperation<W: Wire> {
+pub(crate) struct PerOperation {
     /// The socket of a request over TCP.
     stream: ShortLived,
     /// The server's address for datagrams.
     udp_address: SocketAddr,
     /// The socket of a request over UDP. None: no get is in flight.
     datagram: Option<Datagram>,
-    replies: Replies<W>,
+    replies: Replies,
 }
 
-impl<W: Wire> PerOperation<W> {
+impl PerOperation {
     /// Sends a request as one datagram, on a new socket.
     fn send_datagram(
         &mut self,
@@ -67,8 +66,7 @@ impl<W: Wire> PerOperation<W> {
     }
 }
 
-impl<W: Wire> Carrier for PerOperation<W> {
-    type Wire = W;
+impl Carrier for PerOperation {
     const BATCH_MAX: usize = 1;
     const TIMES_OUT: bool = true;
     const RECEIVES_MAX: usize = DATAGRAMS_PER_TURN_MAX;
@@ -103,7 +101,7 @@ impl<W: Wire> Carrier for PerOperation<W> {
                 stream: ShortLived::new(config, number),
                 udp_address: udp_address(config, target_of(&config.targets, number))?,
                 datagram: None,
-                replies: Replies::new(1),
+                replies: Replies::new(config.protocol, 1),
             })
         };
         (0..share.count).map(connection).collect()

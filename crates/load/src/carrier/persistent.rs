@@ -11,17 +11,16 @@ use sys::socket::Stream;
 use super::replies::Replies;
 use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, zero_if_blocked};
 use crate::batch::Batch;
-use crate::config::Config;
+use crate::config::{Config, Protocol};
 use crate::error::Error;
 use crate::opening::{self, Probe, Share};
-use crate::wire::Wire;
 
 /// A persistent connection to a server. A lost connection is not opened again. The requests that
 /// were outstanding on it are never answered.
 #[derive(Debug)]
-pub(crate) struct Persistent<W: Wire> {
+pub(crate) struct Persistent {
     pub(crate) stream: Stream,
-    replies: Replies<W>,
+    replies: Replies,
     unsent: Unsent,
 }
 
@@ -70,21 +69,20 @@ impl Unsent {
     }
 }
 
-impl<W: Wire> Persistent<W> {
-    pub(crate) fn new(stream: Stream, depth: u32) -> Self {
+impl Persistent {
+    pub(crate) fn new(protocol: Protocol, stream: Stream, depth: u32) -> Self {
         // `stamp_receives` fails for Unix sockets, which have no time stamps. For them, the engine
         // takes the time just after the receive as the arrival time.
         let _ = stream.stamp_receives();
         Self {
             stream,
-            replies: Replies::new(depth as usize),
+            replies: Replies::new(protocol, depth as usize),
             unsent: Unsent::default(),
         }
     }
 }
 
-impl<W: Wire> Carrier for Persistent<W> {
-    type Wire = W;
+impl Carrier for Persistent {
     const BATCH_MAX: usize = usize::MAX;
     const TIMES_OUT: bool = false;
 
@@ -94,12 +92,12 @@ impl<W: Wire> Carrier for Persistent<W> {
         share: Share,
         stop: &AtomicBool,
     ) -> Result<Vec<Self>, Error> {
-        let probe = W::PROBE.unwrap_or(Probe::Text);
+        let probe = config.protocol.probe().unwrap_or(Probe::Text);
         let (targets, sources) = (&config.targets, &config.sources);
         let streams = opening::open(targets, sources, probe, poll, share, stop)?;
         let connections = streams
             .into_iter()
-            .map(|stream| Self::new(stream, config.depth));
+            .map(|stream| Self::new(config.protocol, stream, config.depth));
         Ok(connections.collect())
     }
 

@@ -21,22 +21,20 @@ use crate::config::{CarrierKind, Config};
 use crate::error::Error;
 use crate::limits::UNINTERRUPTED_CONNECT_MAX_NS;
 use crate::opening::{self, Share};
-use crate::wire::Wire;
 
 /// One connection of a run in the sense of [`Carrier`]: a sequence of requests, of which at most
 /// one is in flight. After `sent_max` requests, the next one is sent on a new socket.
 #[derive(Debug)]
-pub(crate) struct Renewed<W: Wire> {
+pub(crate) struct Renewed {
     socket: ShortLived,
-    replies: Replies<W>,
+    replies: Replies,
     /// The number of requests sent on the open socket.
     sent: u32,
     /// The number of requests after which the socket is closed.
     sent_max: u32,
 }
 
-impl<W: Wire> Carrier for Renewed<W> {
-    type Wire = W;
+impl Carrier for Renewed {
     const BATCH_MAX: usize = 1;
     const TIMES_OUT: bool = true;
     const UNINTERRUPTED_SEND_MAX_NS: u64 = UNINTERRUPTED_CONNECT_MAX_NS;
@@ -50,7 +48,7 @@ impl<W: Wire> Carrier for Renewed<W> {
         stop: &AtomicBool,
     ) -> Result<Vec<Self>, Error> {
         Sources::check(config)?;
-        if let Some(probe) = W::PROBE {
+        if let Some(probe) = config.protocol.probe() {
             let targets = config.targets.len() as u32;
             let probes = Share {
                 first: 0,
@@ -69,7 +67,7 @@ impl<W: Wire> Carrier for Renewed<W> {
         let verified = config.files.filter(|_| config.verify);
         let connection = |number: u32| Self {
             socket: ShortLived::new(config, share.first + number),
-            replies: Replies::new(1).verifying(verified),
+            replies: Replies::verifying(config.protocol, 1, verified),
             sent: 0,
             sent_max: match config.carrier {
                 CarrierKind::OneShot => 1,
@@ -166,7 +164,7 @@ mod tests {
 
     use super::super::time_wait::TimeWaitSockets;
     use super::*;
-    use crate::wire::Text;
+    use crate::config::Protocol;
 
     /// Starts a server that answers every get with a miss, and closes a connection at any other
     /// request.
@@ -195,7 +193,7 @@ mod tests {
     }
 
     /// Opens the carrier with one connection, as a run does.
-    fn open(config: &Config, poll: &Poll) -> Renewed<Text> {
+    fn open(config: &Config, poll: &Poll) -> Renewed {
         let share = Share {
             first: 0,
             count: 1,
@@ -208,12 +206,12 @@ mod tests {
 
     /// Sends a request on a new connection. Returns after an answer or an error, when the carrier
     /// has closed the connection.
-    fn request(connection: &mut Renewed<Text>, poll: &Poll, line: &[u8]) {
+    fn request(connection: &mut Renewed, poll: &Poll, line: &[u8]) {
         let stream = connection.socket.connect().unwrap();
         poll.add(&stream, 0, Interest::Read).unwrap();
         let mut events = Events::with_capacity(1);
         let request = Request::new(Op::Get, 0);
-        let in_flight = InFlight::unmeasured::<Text>(request, 0);
+        let in_flight = InFlight::unmeasured(Protocol::Text, request, 0);
         connection.in_flight_mut().push_back(in_flight);
         // The socket accepts the bytes as soon as the connection is established.
         while stream.send(line).is_err() {

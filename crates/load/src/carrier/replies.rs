@@ -5,53 +5,56 @@ use std::collections::VecDeque;
 use workload::WebFiles;
 
 use super::{Answered, CarrierError, InFlight};
-use crate::wire::{Answer, HttpCounts, Outcome, Wire};
+use crate::config::Protocol;
+use crate::wire::{Answer, HttpCounts, Outcome, Reader};
 
 /// The outstanding requests of one byte stream, and the state of parsing their replies.
 #[derive(Debug)]
-pub(super) struct Replies<W: Wire> {
+pub(super) struct Replies {
     /// The outstanding requests, in the order in which they were sent.
     pub(super) in_flight: VecDeque<InFlight>,
-    reader: W::Reader,
+    protocol: Protocol,
+    reader: Reader,
     /// The number of bytes read of the answer that is not yet complete.
     len: u32,
 }
 
-impl<W: Wire> Replies<W> {
-    pub(super) fn new(depth: usize) -> Self {
+impl Replies {
+    pub(super) fn new(protocol: Protocol, depth: usize) -> Self {
+        Self::verifying(protocol, depth, None)
+    }
+
+    /// `verified` are the files whose bytes are compared with the replies. None: bytes are not
+    /// compared.
+    pub(super) fn verifying(protocol: Protocol, depth: usize, verified: Option<WebFiles>) -> Self {
         Self {
             in_flight: VecDeque::with_capacity(depth),
-            reader: W::Reader::default(),
+            protocol,
+            reader: Reader::new(protocol, verified),
             len: 0,
         }
     }
 
     /// Discards the state of parsing, before the replies on a new byte stream are parsed.
     pub(super) fn reset(&mut self) {
-        W::reset(&mut self.reader);
+        self.reader.reset();
         self.len = 0;
-    }
-
-    /// Sets the files whose bytes are compared with the replies. None: bytes are not compared.
-    pub(super) fn verifying(mut self, verified: Option<WebFiles>) -> Self {
-        self.reader = W::reader(verified);
-        self
     }
 
     /// Whether the server closes the connection after the answer that was returned last.
     pub(super) fn closes(&self) -> bool {
-        W::closes(&self.reader)
+        self.reader.closes()
     }
 
     /// Counts one fault of the server: bytes after an answer, while no other answer is expected.
     /// Only the HTTP reader counts these faults.
     pub(super) fn count_surplus(&mut self) {
-        W::count_surplus(&mut self.reader);
+        self.reader.count_surplus();
     }
 
     /// The counts of the replies so far. None: the protocol is not HTTP.
     pub(super) fn http_counts(&self) -> Option<HttpCounts> {
-        W::http_counts(&self.reader)
+        self.reader.http_counts()
     }
 
     /// Parses the next answer, removes its bytes from `input`, and returns it with its request.
@@ -67,15 +70,15 @@ impl<W: Wire> Replies<W> {
                     Err(CarrierError::Unsolicited)
                 };
             };
-            W::expect(&mut self.reader, &oldest.request);
-            let step = W::read(&mut self.reader, input, oldest.request.op)?;
+            self.reader.expect(&oldest.request);
+            let step = self.reader.read(input, oldest.request.op)?;
             *input = &input[step.consumed..];
             self.len += step.consumed as u32;
             let Some(reply) = step.reply else {
                 return Ok(None);
             };
             // A reply without the number `opaque` answers the oldest request.
-            let index = match W::opaque(reply) {
+            let index = match reply.opaque() {
                 None => 0,
                 Some(opaque) => {
                     let has_token = |request: &InFlight| request.opaque == opaque;
@@ -84,15 +87,11 @@ impl<W: Wire> Replies<W> {
                 }
             };
             let request = &mut self.in_flight[index];
-            let mut answer =
-                W::answer(reply, request.request.op).ok_or(CarrierError::Unsolicited)?;
-            // Without `ONE_REPLY`, a multiget has a reply for each of its keys.
-            if !W::ONE_REPLY && request.request.keys > 1 {
-                match request.add_reply(answer) {
-                    Some(complete) => answer = complete,
-                    None => continue,
-                }
-            }
+            let answer = reply.answer(request.request.op);
+            let answer = answer.ok_or(CarrierError::Unsolicited)?;
+            let Some(answer) = request.add_reply(self.protocol, answer) else {
+                continue;
+            };
             if answer.hits > request.request.keys {
                 return Err(CarrierError::ExtraValues);
             }
@@ -100,7 +99,7 @@ impl<W: Wire> Replies<W> {
                 request: *request,
                 answer,
                 len: std::mem::take(&mut self.len),
-                cas: W::cas(&self.reader),
+                cas: self.reader.cas(),
             };
             if index == 0 {
                 self.in_flight.pop_front();
@@ -113,9 +112,14 @@ impl<W: Wire> Replies<W> {
 }
 
 impl InFlight {
-    /// Adds one of the several replies to a multiget. If it is the last expected one, returns the
-    /// answer that all replies make together.
-    pub(super) fn add_reply(&mut self, answer: Answer) -> Option<Answer> {
+    /// Returns the answer to the request, of which `answer` is the last expected reply. A multiget
+    /// may have a reply for each of its keys, which make one answer together. None: further replies
+    /// follow.
+    #[inline]
+    pub(super) fn add_reply(&mut self, protocol: Protocol, answer: Answer) -> Option<Answer> {
+        if protocol.replies(self.request.op, self.request.keys) == 1 {
+            return Some(answer);
+        }
         self.hits += answer.hits;
         self.has_error |= answer.outcome == Outcome::Error;
         self.replies -= 1;

@@ -11,7 +11,6 @@ mod reassembly;
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sys::clock::monotonic_ns;
@@ -20,20 +19,20 @@ use sys::poll::{Events, Interest, Poll};
 
 use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, zero_if_blocked};
 use crate::batch::Batch;
-use crate::config::{Config, Target};
+use crate::config::{Config, Protocol, Target};
 use crate::error::Error;
 use crate::limits::{
     DATAGRAMS_PER_TURN_MAX, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, UDP_RECEIVE_BUFFER,
 };
 use crate::opening::{Probe, Share, target_of};
-use crate::wire::{Answer, Step, Wire};
+use crate::wire::{Answer, Reader, Step};
 use reassembly::{Accepted, Frame, HEADER_LEN, Reassembly};
 
 /// A UDP socket that sends to one server.
 #[derive(Debug)]
-pub(crate) struct Udp<W: Wire> {
+pub(crate) struct Udp {
     socket: Datagram,
-    answers: Answers<W>,
+    answers: Answers,
     /// The datagram of the newest request, if the socket did not accept the datagram: the socket
     /// was full, or reported that an earlier datagram was refused. Empty: there is none.
     unsent: Vec<u8>,
@@ -43,7 +42,7 @@ pub(crate) struct Udp<W: Wire> {
 
 /// The outstanding requests of a socket. Matches received datagrams to them, without I/O.
 #[derive(Debug)]
-struct Answers<W: Wire> {
+struct Answers {
     /// The outstanding requests, in the order in which they were sent.
     in_flight: VecDeque<InFlight>,
     /// The answers of which some datagrams are still missing.
@@ -52,17 +51,17 @@ struct Answers<W: Wire> {
     late_or_duplicate: u64,
     /// Datagrams that cannot be a part of an answer.
     malformed: u64,
-    wire: PhantomData<W>,
+    protocol: Protocol,
 }
 
-impl<W: Wire> Answers<W> {
-    fn new(depth: usize) -> Self {
+impl Answers {
+    fn new(protocol: Protocol, depth: usize) -> Self {
         Self {
             in_flight: VecDeque::with_capacity(depth),
             reassembly: Reassembly::default(),
             late_or_duplicate: 0,
             malformed: 0,
-            wire: PhantomData,
+            protocol,
         }
     }
 
@@ -97,8 +96,8 @@ impl<W: Wire> Answers<W> {
     /// ([`InFlight::opaque`]) of another request and is ignored.
     fn finish(&mut self, index: usize, input: &[u8]) -> Option<Answered> {
         let request = self.in_flight[index];
-        let mut reader = W::Reader::default();
-        let answer = match parse::<W>(&mut reader, request, input) {
+        let mut reader = Reader::new(self.protocol, None);
+        let answer = match parse(self.protocol, &mut reader, request, input) {
             ParsedAnswer::Answer(answer) => answer,
             ParsedAnswer::Malformed => Answer::ERROR,
             ParsedAnswer::OtherRequest => {
@@ -111,7 +110,7 @@ impl<W: Wire> Answers<W> {
             request,
             answer,
             len: input.len() as u32,
-            cas: W::cas(&reader),
+            cas: reader.cas(),
         })
     }
 
@@ -136,29 +135,32 @@ enum ParsedAnswer {
 }
 
 /// Parses the bytes of a complete answer. Bytes after its last reply make the answer malformed.
-fn parse<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8]) -> ParsedAnswer {
+fn parse(
+    protocol: Protocol,
+    reader: &mut Reader,
+    mut request: InFlight,
+    mut input: &[u8],
+) -> ParsedAnswer {
     let op = request.request.op;
     loop {
         let Ok(Step {
             consumed,
             reply: Some(reply),
-        }) = W::read(reader, input, op)
+        }) = reader.read(input, op)
         else {
             return ParsedAnswer::Malformed;
         };
         input = &input[consumed..];
-        if W::opaque(reply).is_some_and(|opaque| opaque != request.opaque) {
+        if reply
+            .opaque()
+            .is_some_and(|opaque| opaque != request.opaque)
+        {
             return ParsedAnswer::OtherRequest;
         }
-        let Some(answer) = W::answer(reply, op) else {
+        let Some(answer) = reply.answer(op) else {
             return ParsedAnswer::Malformed;
         };
-        let complete = if request.replies > 1 {
-            request.add_reply(answer)
-        } else {
-            Some(answer)
-        };
-        match complete {
+        match request.add_reply(protocol, answer) {
             // Further replies to the request follow.
             None => {}
             Some(answer) if input.is_empty() && answer.hits <= request.request.keys => {
@@ -169,7 +171,7 @@ fn parse<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8
     }
 }
 
-impl<W: Wire> Udp<W> {
+impl Udp {
     /// The number of requests in flight whose datagrams were sent. Only the newest request in
     /// flight may be unsent. `unsent` may also be the datagram of a request that was given up and
     /// is no longer in flight.
@@ -183,8 +185,7 @@ impl<W: Wire> Udp<W> {
     }
 }
 
-impl<W: Wire> Carrier for Udp<W> {
-    type Wire = W;
+impl Carrier for Udp {
     const BATCH_MAX: usize = 1;
     const TIMES_OUT: bool = true;
     const RECEIVES_MAX: usize = DATAGRAMS_PER_TURN_MAX;
@@ -203,7 +204,7 @@ impl<W: Wire> Carrier for Udp<W> {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
-            let protocol = W::PROBE.unwrap_or(Probe::Text);
+            let protocol = config.protocol.probe().unwrap_or(Probe::Text);
             probe(target_of(&config.targets, share.first + number), protocol)?;
         }
         let mut connections = Vec::with_capacity(share.count as usize);
@@ -218,7 +219,7 @@ impl<W: Wire> Carrier for Udp<W> {
                 .map_err(Error::system("register a socket"))?;
             connections.push(Self {
                 socket,
-                answers: Answers::new(config.depth as usize),
+                answers: Answers::new(config.protocol, config.depth as usize),
                 unsent: Vec::new(),
                 next_number: 0,
             });

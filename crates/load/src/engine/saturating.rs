@@ -110,8 +110,8 @@ impl<C: Carrier> Engine<C> {
             };
             let opaque = self.next_opaque;
             self.next_opaque += 1;
-            self.batch.push::<C::Wire>(&request, 0, opaque);
-            let in_flight = InFlight::unmeasured::<C::Wire>(request, opaque);
+            self.batch.push(&request, 0, opaque);
+            let in_flight = InFlight::unmeasured(self.batch.protocol, request, opaque);
             connection.in_flight_mut().push_back(in_flight);
         }
         if self.batch.len() > 0 {

@@ -9,7 +9,6 @@ use sys::poll::Interest;
 use super::{Deadline, Engine, RequestSource};
 use crate::carrier::{Carrier, CarrierError, InFlight};
 use crate::waiting::Due;
-use crate::wire::Wire;
 
 impl<C: Carrier> Engine<C> {
     /// Moves up to `sends_max` due requests from the source to the queues of their connections.
@@ -163,7 +162,7 @@ impl<C: Carrier> Engine<C> {
             let opaque = self.next_opaque;
             self.next_opaque += 1;
             let len_before = self.batch.len();
-            self.batch.push::<C::Wire>(&request, cas, opaque);
+            self.batch.push(&request, cas, opaque);
             connection.in_flight_mut().push_back(InFlight {
                 intended_ns,
                 sent_ns: 0,
@@ -171,7 +170,7 @@ impl<C: Carrier> Engine<C> {
                 request,
                 late_ns: 0,
                 sent_len: (self.batch.len() - len_before) as u32,
-                replies: C::Wire::replies(request.op, request.keys),
+                replies: self.batch.protocol.replies(request.op, request.keys),
                 hits: 0,
                 datagram: 0,
                 measured: false,

@@ -21,9 +21,8 @@ use crate::limits::{GRACE_NS_MAX, SCRIPT_POLL_NS};
 use crate::metrics::Window;
 use crate::schedule_source::ScheduleSource;
 use crate::script::{ScriptItem, ScriptItems, ScriptRequest, ScriptSource};
-use crate::wire::Text;
 
-type TextEngine = Engine<Persistent<Text>>;
+type TextEngine = Engine<Persistent>;
 
 /// Returns an engine that is not started, with one connection to a server that answers every get
 /// with a miss.
@@ -113,8 +112,8 @@ fn engine_of(
         stop: Arc::default(),
     };
     let filler = batch::filler(config.value_len_max);
-    let batch = Batch::new(keys, filler);
-    let connections = vec![Persistent::new(stream, config.depth)];
+    let batch = Batch::new(config.protocol, keys, filler);
+    let connections = vec![Persistent::new(config.protocol, stream, config.depth)];
     (
         Engine::new(poll, connections, None, source, options, channels, batch),
         ended,

@@ -12,14 +12,13 @@ use crate::batch::{self, Keys};
 use crate::carrier::{Failure, Udp};
 use crate::config::{CarrierKind, Config, Rate};
 use crate::opening::Share;
-use crate::wire::Text;
 
 /// How long a test waits for an event that is expected to come.
 const LONG: Duration = Duration::from_secs(20);
 
 /// An engine in a closed loop, and the socket of its server. The engine has one connection, of this
 /// depth. The test itself receives and answers the requests on the server's socket.
-fn engine(depth: u32) -> (Engine<Udp<Text>>, UdpSocket) {
+fn engine(depth: u32) -> (Engine<Udp>, UdpSocket) {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_read_timeout(Some(LONG)).unwrap();
     let address = server.local_addr().unwrap();
@@ -60,7 +59,7 @@ fn engine(depth: u32) -> (Engine<Udp<Text>>, UdpSocket) {
         keyspace: config.keyspace().unwrap(),
         sampler: config.demand().record_sampler(),
     };
-    let batch = Batch::new(keys, batch::filler(config.value_len_max));
+    let batch = Batch::new(config.protocol, keys, batch::filler(config.value_len_max));
     let source = RequestSource::Closed(config.demand().requests(0).unwrap());
     let mut engine = Engine::new(poll, connections, None, source, options, channels, batch);
     engine.timeline = Timeline::new(&config, monotonic_ns());
@@ -82,14 +81,14 @@ fn answer(server: &UdpSocket, text: &[u8]) {
 }
 
 /// Waits until the poll reports an event of the connection.
-fn wait(engine: &mut Engine<Udp<Text>>) {
+fn wait(engine: &mut Engine<Udp>) {
     let mut events = Events::with_capacity(1);
     let longest_ns = LONG.as_nanos() as u64;
     engine.poll.wait(&mut events, Some(longest_ns)).unwrap();
     assert!(!events.is_empty(), "nothing arrived");
 }
 
-fn in_flight(engine: &Engine<Udp<Text>>) -> usize {
+fn in_flight(engine: &Engine<Udp>) -> usize {
     engine.slots[0]
         .connection
         .as_ref()
@@ -110,7 +109,7 @@ fn request_sent_after_a_refused_one_reaches_the_server() {
     let server = UdpSocket::bind(address).unwrap();
     server.set_read_timeout(Some(LONG)).unwrap();
     engine.send(0, monotonic_ns());
-    let failures = |engine: &Engine<Udp<Text>>| engine.totals.of(|_| true).failures;
+    let failures = |engine: &Engine<Udp>| engine.totals.of(|_| true).failures;
     assert_eq!(failures(&engine)[Failure::Refused as usize], 1);
     assert_eq!(in_flight(&engine), 1);
     // The second request was kept. It is sent now, because the socket is writable.
@@ -124,7 +123,7 @@ fn request_sent_after_a_refused_one_reaches_the_server() {
 }
 
 /// Sends `count` requests on one connection, waits until all are answered, and receives once.
-fn receive_together(count: usize) -> Engine<Udp<Text>> {
+fn receive_together(count: usize) -> Engine<Udp> {
     let (mut engine, server) = engine(count as u32);
     for _ in 0..count {
         engine.send(0, monotonic_ns());
@@ -143,7 +142,7 @@ fn receive_together(count: usize) -> Engine<Udp<Text>> {
 fn receive_takes_all_answers_that_have_arrived_or_records_that_some_are_unread() {
     let engine = receive_together(3);
     assert_eq!((in_flight(&engine), engine.has_unread), (0, false));
-    let many = receive_together(Udp::<Text>::RECEIVES_MAX + 2);
+    let many = receive_together(Udp::RECEIVES_MAX + 2);
     assert_eq!((in_flight(&many), many.has_unread), (2, true));
 }
 
@@ -170,7 +169,7 @@ fn request_sent_after_an_answered_one_fails_at_its_own_time_out() {
     let timeout_ns = engine.options.timeout_ns;
     engine.send(0, monotonic_ns());
     engine.send(0, monotonic_ns());
-    let sent_ns = |engine: &Engine<Udp<Text>>, index: usize| {
+    let sent_ns = |engine: &Engine<Udp>, index: usize| {
         let connection = engine.slots[0].connection.as_ref().unwrap();
         connection.in_flight()[index].sent_ns
     };

@@ -9,11 +9,7 @@ use protocol::limits::BINARY_HEADER_LEN;
 use protocol::{ArithMode, SetMode};
 use workload::Op;
 
-use super::{Answer, Encoding, Outcome, Step, Wire, exists, not_found, not_stored};
-use crate::opening::Probe;
-
-/// The wire of the binary protocol. A multiget is sent as one `get` for each key.
-pub(crate) struct Binary;
+use super::{Answer, Encoding, Outcome, Step, exists, not_found, not_stored};
 
 /// The reply that is being read.
 #[derive(Debug, Default)]
@@ -24,7 +20,7 @@ pub(crate) struct Reader {
     /// The number of bytes of the body that have arrived.
     body_len: u32,
     /// The CAS number of the last complete reply.
-    cas: u64,
+    pub(super) cas: u64,
 }
 
 /// The opcode and the status of a reply.
@@ -35,6 +31,16 @@ pub(crate) struct Reply {
 }
 
 impl Reader {
+    #[inline]
+    pub(super) fn read(&mut self, input: &[u8]) -> Result<Step<Reply>, Malformed> {
+        let (header, consumed) = self.advance(input)?;
+        let reply = header.map(|header| Reply {
+            opcode: header.head.opcode,
+            status: header.status,
+        });
+        Ok(Step { consumed, reply })
+    }
+
     /// Adds the bytes at the front of `input` to the reply. Returns the reply's header if the reply
     /// is now complete, and the number of bytes that were added.
     fn advance(&mut self, input: &[u8]) -> Result<(Option<Header>, usize), Malformed> {
@@ -62,72 +68,34 @@ impl Reader {
     }
 }
 
-impl Wire for Binary {
-    type Reader = Reader;
-    type Reply = Reply;
-
-    const ONE_REPLY: bool = false;
-    const VALUE_END: &'static [u8] = b"";
-    const PROBE: Option<Probe> = Some(Probe::Binary);
-
+impl Reply {
     #[inline]
-    fn replies(op: Op, keys: u16) -> u16 {
-        if op == Op::MultiGet { keys } else { 1 }
+    pub(super) fn answer(self, op: Op) -> Option<Answer> {
+        (self.opcode == opcode(op)).then(|| interpret(self.status, op))
     }
+}
 
-    #[inline]
-    fn encode_get(out: &mut Vec<u8>, key: &[u8], _: u64) {
-        write(out, head(Op::Get), 0, &get(key, Op::Get, None));
-    }
+#[inline]
+pub(super) fn encode_get(out: &mut Vec<u8>, key: &[u8]) {
+    write(out, head(Op::Get), 0, &get(key, Op::Get, None));
+}
 
-    fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
-        let &Encoding { op, key, .. } = request;
-        let frame = match op {
-            Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head | Op::Gets => get(key, op, None),
-            Op::GetAndTouch | Op::Touch => get(key, op, Some(request.ttl_s)),
-            Op::Delete => Request::Delete { key },
-            Op::Increment => arith(key, ArithMode::Increment),
-            Op::Decrement => arith(key, ArithMode::Decrement),
-            Op::Set | Op::Fill | Op::Cas => store(request, SetMode::Set),
-            Op::Add => store(request, SetMode::Add),
-            Op::Replace => store(request, SetMode::Replace),
-            Op::Append => store(request, SetMode::Append),
-            Op::Prepend => store(request, SetMode::Prepend),
-        };
-        let cas = if op == Op::Cas { request.cas } else { 0 };
-        write(out, head(op), cas, &frame);
-    }
-
-    fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, opaque: u64) {
-        for key in keys {
-            Self::encode_get(out, key, opaque);
-        }
-    }
-
-    #[inline]
-    fn read(reader: &mut Reader, input: &[u8], _: Op) -> Result<Step<Reply>, Malformed> {
-        let (header, consumed) = reader.advance(input)?;
-        let reply = header.map(|header| Reply {
-            opcode: header.head.opcode,
-            status: header.status,
-        });
-        Ok(Step { consumed, reply })
-    }
-
-    #[inline]
-    fn opaque(_: Reply) -> Option<u64> {
-        None
-    }
-
-    #[inline]
-    fn answer(reply: Reply, op: Op) -> Option<Answer> {
-        (reply.opcode == opcode(op)).then(|| interpret(reply.status, op))
-    }
-
-    #[inline]
-    fn cas(reader: &Reader) -> u64 {
-        reader.cas
-    }
+pub(super) fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
+    let &Encoding { op, key, .. } = request;
+    let frame = match op {
+        Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head | Op::Gets => get(key, op, None),
+        Op::GetAndTouch | Op::Touch => get(key, op, Some(request.ttl_s)),
+        Op::Delete => Request::Delete { key },
+        Op::Increment => arith(key, ArithMode::Increment),
+        Op::Decrement => arith(key, ArithMode::Decrement),
+        Op::Set | Op::Fill | Op::Cas => store(request, SetMode::Set),
+        Op::Add => store(request, SetMode::Add),
+        Op::Replace => store(request, SetMode::Replace),
+        Op::Append => store(request, SetMode::Append),
+        Op::Prepend => store(request, SetMode::Prepend),
+    };
+    let cas = if op == Op::Cas { request.cas } else { 0 };
+    write(out, head(op), cas, &frame);
 }
 
 const fn opcode(op: Op) -> Opcode {
@@ -217,7 +185,7 @@ mod tests {
         let mut replies = Vec::new();
         for mut piece in input.chunks(piece_len) {
             while !piece.is_empty() {
-                let step = Binary::read(&mut reader, piece, Op::Get).unwrap();
+                let step = reader.read(piece).unwrap();
                 piece = &piece[step.consumed..];
                 replies.extend(step.reply);
             }
@@ -248,7 +216,7 @@ mod tests {
         for piece_len in 1..=input.len() {
             assert_eq!(read_all(&input, piece_len), expected, "{piece_len}");
         }
-        assert!(Binary::read(&mut Reader::default(), b"VALUE", Op::Get).is_err());
+        assert!(Reader::default().read(b"VALUE").is_err());
     }
 
     #[test]
@@ -258,7 +226,7 @@ mod tests {
                 opcode: opcode(op),
                 status: status as u16,
             };
-            Binary::answer(reply, op).map(|it| it.outcome)
+            reply.answer(op).map(|it| it.outcome)
         };
         for (op, status, outcome) in [
             (Op::Get, Status::Ok, Outcome::Found),
@@ -280,6 +248,6 @@ mod tests {
             opcode: opcode(Op::Set),
             status: 0,
         };
-        assert_eq!(Binary::answer(other, Op::Get), None);
+        assert_eq!(other.answer(Op::Get), None);
     }
 }

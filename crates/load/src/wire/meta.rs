@@ -5,107 +5,72 @@ use protocol::client::{self, Malformed, MetaResult, Reply, ReplyKind, ReplyReade
 use protocol::reply::MetaStatus;
 use workload::Op;
 
-use super::{Answer, Encoding, Outcome, Step, Wire, exists, not_found, not_stored};
+use super::{Answer, Encoding, Outcome, Step, exists, not_found, not_stored};
 
-/// The wire of the meta protocol: `mg`, `ms`, `md` and `ma`. A multiget is sent as one `mg` for
-/// each key, all with the same token.
-pub(crate) struct Meta;
+#[inline]
+pub(super) fn encode_get(out: &mut Vec<u8>, key: &[u8], opaque: u64) {
+    let key = MetaKey {
+        raw: key,
+        base64: false,
+    };
+    client::meta_get(out, &key, b"v", Some(opaque));
+}
 
-impl Wire for Meta {
-    type Reader = ReplyReader;
-    type Reply = Reply;
-
-    const ONE_REPLY: bool = false;
-
-    #[inline]
-    fn replies(op: Op, keys: u16) -> u16 {
-        if op == Op::MultiGet { keys } else { 1 }
-    }
-
-    #[inline]
-    fn encode_get(out: &mut Vec<u8>, key: &[u8], opaque: u64) {
-        let key = MetaKey {
-            raw: key,
-            base64: false,
-        };
-        client::meta_get(out, &key, b"v", Some(opaque));
-    }
-
-    fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
-        let key = MetaKey {
-            raw: request.key,
-            base64: false,
-        };
-        let opaque = Some(request.opaque);
-        let mut flags = Flags::EMPTY;
-        match request.op {
-            Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head => {
-                Self::encode_get(out, request.key, request.opaque);
+pub(super) fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
+    let key = MetaKey {
+        raw: request.key,
+        base64: false,
+    };
+    let opaque = Some(request.opaque);
+    let mut flags = Flags::EMPTY;
+    match request.op {
+        Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head => {
+            encode_get(out, request.key, request.opaque);
+        }
+        Op::Gets => client::meta_get(out, &key, b"v c", opaque),
+        Op::GetAndTouch => {
+            flags.word(b"v").number(b'T', request.ttl_s.into());
+            client::meta_get(out, &key, flags.text(), opaque);
+        }
+        Op::Touch => {
+            flags.number(b'T', request.ttl_s.into());
+            client::meta_get(out, &key, flags.text(), opaque);
+        }
+        Op::Delete => client::meta_delete(out, &key, b"", opaque),
+        Op::Increment => client::meta_arith(out, &key, b"", opaque),
+        Op::Decrement => client::meta_arith(out, &key, b"MD", opaque),
+        Op::Set | Op::Fill | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas => {
+            match request.op {
+                Op::Add => _ = flags.word(b"ME"),
+                Op::Replace => _ = flags.word(b"MR"),
+                Op::Append => _ = flags.word(b"MA"),
+                Op::Prepend => _ = flags.word(b"MP"),
+                Op::Cas => _ = flags.number(b'C', request.cas),
+                _ => {}
             }
-            Op::Gets => client::meta_get(out, &key, b"v c", opaque),
-            Op::GetAndTouch => {
-                flags.word(b"v").number(b'T', request.ttl_s.into());
-                client::meta_get(out, &key, flags.text(), opaque);
-            }
-            Op::Touch => {
+            if request.ttl_s > 0 {
                 flags.number(b'T', request.ttl_s.into());
-                client::meta_get(out, &key, flags.text(), opaque);
             }
-            Op::Delete => client::meta_delete(out, &key, b"", opaque),
-            Op::Increment => client::meta_arith(out, &key, b"", opaque),
-            Op::Decrement => client::meta_arith(out, &key, b"MD", opaque),
-            Op::Set | Op::Fill | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas => {
-                match request.op {
-                    Op::Add => _ = flags.word(b"ME"),
-                    Op::Replace => _ = flags.word(b"MR"),
-                    Op::Append => _ = flags.word(b"MA"),
-                    Op::Prepend => _ = flags.word(b"MP"),
-                    Op::Cas => _ = flags.number(b'C', request.cas),
-                    _ => {}
-                }
-                if request.ttl_s > 0 {
-                    flags.number(b'T', request.ttl_s.into());
-                }
-                let len = request.value_len as u64;
-                client::meta_set_line(out, &key, flags.text(), opaque, len);
-            }
+            let len = request.value_len as u64;
+            client::meta_set_line(out, &key, flags.text(), opaque, len);
         }
     }
+}
 
-    fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, opaque: u64) {
-        for key in keys {
-            Self::encode_get(out, key, opaque);
-        }
-    }
+#[inline]
+pub(super) fn read(reader: &mut ReplyReader, input: &[u8]) -> Result<Step<Reply>, Malformed> {
+    let step = reader.advance(input, ReplyKind::Meta)?;
+    Ok(Step {
+        consumed: step.consumed,
+        reply: step.reply,
+    })
+}
 
-    #[inline]
-    fn read(reader: &mut ReplyReader, input: &[u8], _: Op) -> Result<Step<Reply>, Malformed> {
-        let step = reader.advance(input, ReplyKind::Meta)?;
-        Ok(Step {
-            consumed: step.consumed,
-            reply: step.reply,
-        })
-    }
-
-    #[inline]
-    fn opaque(reply: Reply) -> Option<u64> {
-        match reply {
-            Reply::Meta { opaque, .. } => opaque,
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn answer(reply: Reply, op: Op) -> Option<Answer> {
-        match reply {
-            Reply::Meta { result, .. } => interpret(result, op),
-            _ => Some(Answer::ERROR),
-        }
-    }
-
-    #[inline]
-    fn cas(reader: &ReplyReader) -> u64 {
-        reader.cas().unwrap_or(0)
+#[inline]
+pub(super) fn answer(reply: Reply, op: Op) -> Option<Answer> {
+    match reply {
+        Reply::Meta { result, .. } => interpret(result, op),
+        _ => Some(Answer::ERROR),
     }
 }
 

@@ -7,95 +7,65 @@ use protocol::client::{self, Malformed, Reply, ReplyKind, ReplyReader, Status};
 use protocol::{Arith, ArithMode, Delete, Set, SetMode, Touch};
 use workload::Op;
 
-use super::{Answer, Encoding, Step, Wire, exists, not_found, not_stored};
+use super::{Answer, Encoding, Step, exists, not_found, not_stored};
 
-/// The wire of the classic text protocol: `get`, `set` and so on.
-pub(crate) struct Text;
+#[inline]
+pub(super) fn encode_get(out: &mut Vec<u8>, key: &[u8]) {
+    client::get(out, iter::once(key), false);
+}
 
-impl Wire for Text {
-    type Reader = ReplyReader;
-    type Reply = Reply;
-
-    const ONE_REPLY: bool = true;
-
-    #[inline]
-    fn replies(_: Op, _: u16) -> u16 {
-        1
-    }
-
-    #[inline]
-    fn encode_get(out: &mut Vec<u8>, key: &[u8], _: u64) {
-        client::get(out, iter::once(key), false);
-    }
-
-    fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
-        let key = request.key;
-        let exptime = request.ttl_s.cast_signed();
-        match request.op {
-            // The code here does not call `encode_get`, whose only caller is the loop that sends
-            // gets. Therefore the compiler inlines `encode_get` into that loop.
-            Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head => {
-                client::get(out, Some(key), false);
-            }
-            Op::Gets => client::get(out, Some(key), true),
-            Op::GetAndTouch => client::get_and_touch(out, exptime, iter::once(key), false),
-            Op::Touch => client::touch(
-                out,
-                &Touch {
-                    key,
-                    exptime,
-                    noreply: false,
-                },
-            ),
-            Op::Delete => client::delete(
-                out,
-                &Delete {
-                    key,
-                    noreply: false,
-                },
-            ),
-            Op::Increment => arith(out, key, ArithMode::Increment),
-            Op::Decrement => arith(out, key, ArithMode::Decrement),
-            Op::Set | Op::Fill | Op::Cas => store(out, request, SetMode::Set),
-            Op::Add => store(out, request, SetMode::Add),
-            Op::Replace => store(out, request, SetMode::Replace),
-            Op::Append => store(out, request, SetMode::Append),
-            Op::Prepend => store(out, request, SetMode::Prepend),
+pub(super) fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
+    let key = request.key;
+    let exptime = request.ttl_s.cast_signed();
+    match request.op {
+        // The code here does not call `encode_get`, whose only caller is the loop that sends
+        // gets. Therefore the compiler inlines `encode_get` into that loop.
+        Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head => {
+            client::get(out, Some(key), false);
         }
+        Op::Gets => client::get(out, Some(key), true),
+        Op::GetAndTouch => client::get_and_touch(out, exptime, iter::once(key), false),
+        Op::Touch => client::touch(
+            out,
+            &Touch {
+                key,
+                exptime,
+                noreply: false,
+            },
+        ),
+        Op::Delete => client::delete(
+            out,
+            &Delete {
+                key,
+                noreply: false,
+            },
+        ),
+        Op::Increment => arith(out, key, ArithMode::Increment),
+        Op::Decrement => arith(out, key, ArithMode::Decrement),
+        Op::Set | Op::Fill | Op::Cas => store(out, request, SetMode::Set),
+        Op::Add => store(out, request, SetMode::Add),
+        Op::Replace => store(out, request, SetMode::Replace),
+        Op::Append => store(out, request, SetMode::Append),
+        Op::Prepend => store(out, request, SetMode::Prepend),
     }
+}
 
-    fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, _: u64) {
-        client::get(out, keys, false);
-    }
-
-    #[inline]
-    fn read(reader: &mut ReplyReader, input: &[u8], op: Op) -> Result<Step<Reply>, Malformed> {
-        let kind = if op.reads() {
-            ReplyKind::Values
-        } else {
-            ReplyKind::Line
-        };
-        let step = reader.advance(input, kind)?;
-        Ok(Step {
-            consumed: step.consumed,
-            reply: step.reply,
-        })
-    }
-
-    #[inline]
-    fn opaque(_: Reply) -> Option<u64> {
-        None
-    }
-
-    #[inline]
-    fn answer(reply: Reply, op: Op) -> Option<Answer> {
-        Some(interpret(reply, op))
-    }
-
-    #[inline]
-    fn cas(reader: &ReplyReader) -> u64 {
-        reader.cas().unwrap_or(0)
-    }
+#[inline]
+pub(super) fn read(
+    reader: &mut ReplyReader,
+    input: &[u8],
+    op: Op,
+) -> Result<Step<Reply>, Malformed> {
+    let kind = if op.reads() {
+        ReplyKind::Values
+    } else {
+        ReplyKind::Line
+    };
+    let step = reader.advance(input, kind)?;
+    Ok(Step {
+        consumed: step.consumed,
+        reply: step.reply,
+    })
 }
 
 /// Appends the command line of an operation that stores a value.
@@ -126,7 +96,7 @@ fn arith(out: &mut Vec<u8>, key: &[u8], mode: ArithMode) {
 
 /// Returns the meaning of a reply to the operation `op`. A reply that `op` cannot have is an error.
 #[inline]
-fn interpret(reply: Reply, op: Op) -> Answer {
+pub(super) fn answer(reply: Reply, op: Op) -> Answer {
     match reply {
         Reply::Values { hits, .. } => Answer::found(hits.min(u16::MAX.into()) as u16),
         Reply::Status(status) => match status {

@@ -17,11 +17,8 @@ use protocol::client::Malformed;
 use workload::Op;
 use workload::limits::KEY_LEN_MAX;
 
-use super::{Answer, Encoding, Step, Wire};
+use super::{Answer, Encoding, Step};
 use crate::limits::TEXTILE_ANSWER_LEN_MAX;
-
-/// The wire of the study's protocol. It has gets, sets and deletes only.
-pub(crate) struct Textile;
 
 const BEFORE_KEY: &[u8] = br#"{ "key" : ""#;
 const BEFORE_VALUE: &[u8] = br#"", "val" : ""#;
@@ -57,6 +54,15 @@ impl Default for AnswerReader {
 }
 
 impl AnswerReader {
+    pub(crate) fn read(&mut self, input: &[u8]) -> Result<Step<TextileReply>, Malformed> {
+        let end = input.iter().position(|&byte| byte == 0);
+        self.add(&input[..end.unwrap_or(input.len())])?;
+        Ok(Step {
+            consumed: end.map_or(input.len(), |end| end + 1),
+            reply: end.map(|_| std::mem::take(self).reply()),
+        })
+    }
+
     /// Adds the next bytes of the answer.
     fn add(&mut self, part: &[u8]) -> Result<(), Malformed> {
         let old_len = self.len as usize;
@@ -123,78 +129,38 @@ pub(crate) enum TextileReply {
     Other,
 }
 
-impl Wire for Textile {
-    type Reader = AnswerReader;
-    type Reply = TextileReply;
-
-    const ONE_REPLY: bool = true;
-    const VALUE_END: &'static [u8] = b"\0";
-
-    #[inline]
-    fn replies(_: Op, _: u16) -> u16 {
-        1
-    }
-
-    #[inline]
-    fn encode_get(out: &mut Vec<u8>, key: &[u8], _: u64) {
-        out.extend_from_slice(b"GET /");
-        out.extend_from_slice(key);
-        out.push(0);
-    }
-
-    /// `Config::validate` and the reader of scripts allow only get, set and delete.
-    fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
-        match request.op {
-            Op::Set => {
-                out.extend_from_slice(b"PUT /");
-                out.extend_from_slice(request.key);
-                out.push(b'/');
-            }
-            Op::Delete => {
-                out.extend_from_slice(b"DELETE /");
-                out.extend_from_slice(request.key);
-                out.push(0);
-            }
-            _ => Self::encode_get(out, request.key, request.opaque),
+impl TextileReply {
+    pub(crate) fn answer(self, op: Op) -> Answer {
+        match (self, op) {
+            (Self::Value { is_miss }, Op::Get) => Answer::found(u16::from(!is_miss)),
+            (Self::Stored, Op::Set) => Answer::stored(),
+            (Self::Deleted, Op::Delete) => Answer::found(1),
+            _ => Answer::ERROR,
         }
     }
+}
 
-    /// Never called: `Config::validate` and the reader of scripts exclude multigets.
-    fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, opaque: u64) {
-        keys.for_each(|key| Self::encode_get(out, key, opaque));
-    }
+#[inline]
+pub(super) fn encode_get(out: &mut Vec<u8>, key: &[u8]) {
+    out.extend_from_slice(b"GET /");
+    out.extend_from_slice(key);
+    out.push(0);
+}
 
-    fn read(
-        reader: &mut AnswerReader,
-        input: &[u8],
-        _: Op,
-    ) -> Result<Step<TextileReply>, Malformed> {
-        let end = input.iter().position(|&byte| byte == 0);
-        reader.add(&input[..end.unwrap_or(input.len())])?;
-        let reply = end.map(|_| std::mem::take(reader).reply());
-        Ok(Step {
-            consumed: end.map_or(input.len(), |end| end + 1),
-            reply,
-        })
-    }
-
-    #[inline]
-    fn opaque(_: TextileReply) -> Option<u64> {
-        None
-    }
-
-    fn answer(reply: TextileReply, op: Op) -> Option<Answer> {
-        Some(match (reply, op) {
-            (TextileReply::Value { is_miss }, Op::Get) => Answer::found(u16::from(!is_miss)),
-            (TextileReply::Stored, Op::Set) => Answer::stored(),
-            (TextileReply::Deleted, Op::Delete) => Answer::found(1),
-            _ => Answer::ERROR,
-        })
-    }
-
-    #[inline]
-    fn cas(_: &AnswerReader) -> u64 {
-        0
+/// `Config::validate` and the reader of scripts allow only get, set and delete.
+pub(super) fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
+    match request.op {
+        Op::Set => {
+            out.extend_from_slice(b"PUT /");
+            out.extend_from_slice(request.key);
+            out.push(b'/');
+        }
+        Op::Delete => {
+            out.extend_from_slice(b"DELETE /");
+            out.extend_from_slice(request.key);
+            out.push(0);
+        }
+        _ => encode_get(out, request.key),
     }
 }
 
@@ -212,10 +178,10 @@ mod tests {
         let mut rest = answer;
         while !rest.is_empty() {
             let part = &rest[..part_len.min(rest.len())];
-            let step = Textile::read(&mut reader, part, op).unwrap();
+            let step = reader.read(part).unwrap();
             rest = &rest[step.consumed..];
             if let Some(reply) = step.reply {
-                return (Textile::answer(reply, op).unwrap().outcome, rest.len());
+                return (reply.answer(op).outcome, rest.len());
             }
         }
         panic!("the answer is incomplete");
@@ -257,7 +223,7 @@ mod tests {
     fn answer_that_never_ends_is_malformed() {
         let mut reader = AnswerReader::default();
         let part = vec![b'v'; 1 << 16];
-        let is_malformed = |_: &u32| Textile::read(&mut reader, &part, Op::Get).is_err();
+        let is_malformed = |_: &u32| reader.read(&part).is_err();
         let count = (0_u32..).find(is_malformed).unwrap();
         assert_eq!(count, TEXTILE_ANSWER_LEN_MAX >> 16);
     }
@@ -279,7 +245,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..600)
         ) {
             let mut reader = AnswerReader::default();
-            let step = Textile::read(&mut reader, &bytes, Op::Get).unwrap();
+            let step = reader.read(&bytes).unwrap();
             prop_assert_eq!(step.reply.is_some(), bytes.contains(&0));
             prop_assert!(step.consumed <= bytes.len());
         }

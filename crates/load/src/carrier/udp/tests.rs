@@ -5,14 +5,14 @@ use proptest::prelude::*;
 use workload::{Op, Request};
 
 use super::*;
-use crate::wire::{Meta, Outcome, Text};
+use crate::wire::Outcome;
 
 /// `count` outstanding gets, with the opaque tokens 100, 101, … and the request numbers 0, 1, ….
-fn outstanding<W: Wire>(count: u16) -> Answers<W> {
-    let mut answers = Answers::new(usize::from(count));
+fn outstanding(protocol: Protocol, count: u16) -> Answers {
+    let mut answers = Answers::new(protocol, usize::from(count));
     for number in 0..count {
         let get = Request::new(Op::Get, u64::from(number));
-        let mut request = InFlight::unmeasured::<W>(get, 100 + u64::from(number));
+        let mut request = InFlight::unmeasured(protocol, get, 100 + u64::from(number));
         request.datagram = number;
         answers.in_flight.push_back(request);
     }
@@ -63,7 +63,7 @@ fn arrivals() -> impl Strategy<Value = (Vec<usize>, Vec<(u16, Vec<u8>)>)> {
 proptest! {
     #[test]
     fn only_the_last_missing_datagram_completes_an_answer((lens, arrived) in arrivals()) {
-        let mut answers = outstanding::<Text>(lens.len() as u16);
+        let mut answers = outstanding(Protocol::Text, lens.len() as u16);
         let mut seen: Vec<Vec<Vec<u8>>> = vec![Vec::new(); lens.len()];
         let mut answered = vec![0; lens.len()];
         let mut duplicates = 0;
@@ -102,7 +102,7 @@ proptest! {
             0..40,
         )
     ) {
-        let mut answers = outstanding::<Text>(4);
+        let mut answers = outstanding(Protocol::Text, 4);
         let mut unanswered = 4;
         for (request, number, total, payload) in datagrams {
             let answer = answers.accept(&datagram(request, number, total, &payload));
@@ -114,7 +114,7 @@ proptest! {
 
 #[test]
 fn answer_after_the_time_out_is_ignored_and_counted() {
-    let mut answers = outstanding::<Text>(2);
+    let mut answers = outstanding(Protocol::Text, 2);
     let parts = hit(0, 3);
     assert!(answers.accept(&parts[0]).is_none());
     assert_eq!(answers.give_up(100).map(|it| it.datagram), Some(0));
@@ -128,7 +128,7 @@ fn answer_after_the_time_out_is_ignored_and_counted() {
 
 #[test]
 fn answer_with_the_token_of_another_request_is_ignored_and_counted() {
-    let mut answers = outstanding::<Meta>(2);
+    let mut answers = outstanding(Protocol::Meta, 2);
     assert!(answers.accept(&datagram(0, 0, 1, b"EN O101\r\n")).is_none());
     assert_eq!(answers.malformed, 1);
     let answer = answers.accept(&datagram(0, 0, 1, b"EN O100\r\n")).unwrap();
@@ -136,8 +136,18 @@ fn answer_with_the_token_of_another_request_is_ignored_and_counted() {
 }
 
 #[test]
+fn all_replies_to_a_multiget_in_one_datagram_make_its_answer() {
+    let mut answers = outstanding(Protocol::Meta, 1);
+    let request = &mut answers.in_flight[0];
+    (request.request.op, request.request.keys, request.replies) = (Op::MultiGet, 3, 3);
+    let payload = b"VA 1 O100\r\na\r\nEN O100\r\nVA 1 O100\r\nb\r\n";
+    let answer = answers.accept(&datagram(0, 0, 1, payload)).unwrap().answer;
+    assert_eq!((answer.outcome, answer.hits), (Outcome::Found, 2));
+}
+
+#[test]
 fn answer_with_more_values_than_keys_is_an_error() {
-    let mut answers = outstanding::<Text>(1);
+    let mut answers = outstanding(Protocol::Text, 1);
     let twice = datagram(0, 0, 1, b"VALUE k 0 1\r\na\r\nVALUE k 0 1\r\na\r\nEND\r\n");
     let answer = answers.accept(&twice).unwrap().answer;
     assert_eq!((answer.outcome, answer.hits), (Outcome::Error, 0));
@@ -145,7 +155,7 @@ fn answer_with_more_values_than_keys_is_an_error() {
 
 #[test]
 fn datagrams_without_a_valid_header_are_ignored_and_counted() {
-    let mut answers = outstanding::<Text>(1);
+    let mut answers = outstanding(Protocol::Text, 1);
     for junk in [
         // Too short for a header.
         b"END\r\n".to_vec(),
@@ -171,7 +181,7 @@ fn answer_that_cannot_be_parsed_counts_as_an_error() {
         b"EN",
         b"VA 1\r\n",
     ] {
-        let mut answers = outstanding::<Text>(1);
+        let mut answers = outstanding(Protocol::Text, 1);
         let answer = answers.accept(&datagram(0, 0, 1, payload)).unwrap();
         assert_eq!(answer.answer.outcome, Outcome::Error);
         assert!(answers.in_flight.is_empty());

@@ -100,7 +100,7 @@ pub(crate) struct AnswerReader {
     file: u64,
     /// The files whose bytes are compared with the bodies. None: only the lengths are compared.
     verified: Option<WebFiles>,
-    pub(super) counts: HttpCounts,
+    pub(crate) counts: HttpCounts,
 }
 
 impl AnswerReader {
@@ -112,19 +112,19 @@ impl AnswerReader {
     }
 
     /// Discards an incomplete answer. The counts remain.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.kept.clear();
         self.begin();
         self.interim = 0;
     }
 
     /// Sets the number of the file that the next answer is expected to contain.
-    pub(super) fn expect(&mut self, file: u64) {
+    pub(crate) fn expect(&mut self, file: u64) {
         self.file = file;
     }
 
     /// Whether the server closes the connection after the last complete answer.
-    pub(super) fn closes(&self) -> bool {
+    pub(crate) fn closes(&self) -> bool {
         self.head.close || (self.head.is_http_1_0 && !self.head.keep_alive)
     }
 
