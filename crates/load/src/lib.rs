@@ -21,8 +21,7 @@
 //!                 └─► windows ─► summary: by operation, by size of file, and together
 //! ```
 //!
-//! The engine is compiled separately for each pair of a carrier and a wire, so the choice costs
-//! nothing per request.
+//! The engine is compiled separately for each carrier. The wire is a value.
 //!
 //! The generator shares no code with the server, except the crates `protocol`, `workload`,
 //! `measure`, `units` and `sys`. Therefore the generator can detect an error in any other code of
