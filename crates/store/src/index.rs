@@ -81,6 +81,10 @@ const LOAD_MAX: u64 = 80;
 const LOAD_MAX_FEW: u64 = 81;
 /// The maximum number of shards for which [`LOAD_MAX_FEW`] applies.
 const SHARDS_FEW: usize = 16;
+/// The load, in percent of all slots, from which writers wait for each other to split buckets.
+/// Without that, the kernel may stop the writer that is splitting one while others insert, and they
+/// would find the index full, although it can grow.
+const LOAD_URGENT: u64 = 88;
 /// The load, in percent of all slots, below which the last bucket is merged into another.
 const LOAD_MIN: u64 = 61;
 /// Maximum number of validated scans of a lookup. If entries moved during each of them, the reader
@@ -399,27 +403,44 @@ impl Index {
         is_rewriting.store(false, Ordering::Relaxed);
     }
 
-    /// Splits a bucket if the load is high, or merges one if it is low. The caller holds no lock.
+    /// Splits a bucket if the load is high, or merges one if it is low. Waits for another thread that
+    /// is doing so only if the load is at [`LOAD_URGENT`]. The caller holds no lock.
     pub(crate) fn resize_step(&self) -> ResizeStep {
         let buckets = self.buckets.load(Ordering::Relaxed);
-        let slots = buckets * BUCKET_WORDS as u64;
-        let load_times_100 = self.len() * 100;
-        let grows = load_times_100 > slots * self.load_max;
-        let shrinks = load_times_100 < slots * LOAD_MIN && buckets > self.buckets_min;
-        if !grows && !shrinks {
+        let is_due = self.load_is_above(buckets, self.load_max) || self.shrinks(buckets);
+        if !is_due {
             return ResizeStep::Idle;
         }
-        let Ok(_resizing) = self.resizing.try_lock() else {
+        let resizing = if self.load_is_above(buckets, LOAD_URGENT) && self.can_grow() {
+            Ok(lock(&self.resizing))
+        } else {
+            self.resizing.try_lock()
+        };
+        let Ok(_resizing) = resizing else {
             return ResizeStep::Idle;
         };
-        if buckets != self.buckets.load(Ordering::Relaxed) {
-            return ResizeStep::Idle;
-        }
-        if grows {
+        let buckets = self.buckets.load(Ordering::Relaxed);
+        if self.load_is_above(buckets, self.load_max) {
             self.split(buckets)
-        } else {
+        } else if self.shrinks(buckets) {
             self.merge(buckets)
+        } else {
+            ResizeStep::Idle
         }
+    }
+
+    /// Whether more than `percent` of the slots of this many buckets would be in use.
+    fn load_is_above(&self, buckets: u64, percent: u64) -> bool {
+        self.len() * 100 > buckets * BUCKET_WORDS as u64 * percent
+    }
+
+    fn shrinks(&self, buckets: u64) -> bool {
+        buckets > self.buckets_min && self.len() * 100 < buckets * BUCKET_WORDS as u64 * LOAD_MIN
+    }
+
+    /// Whether the index has fewer buckets than the memory allows.
+    pub(crate) fn can_grow(&self) -> bool {
+        self.buckets.load(Ordering::Relaxed) < self.buckets_max
     }
 
     /// Adds a bucket to the `buckets` buckets in use, and moves the entries that belong there from

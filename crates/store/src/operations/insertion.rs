@@ -265,12 +265,20 @@ impl Worker {
     /// store may evict another item from the index. Returns false if the index has no free slot.
     fn link_new(&self, writer: &Writer<'_>, new_block: &BlockRef<'_>, now_s: u32) -> bool {
         let evicts = self.store.config().evicts;
-        let budget = if evicts {
-            self.visits_left()
-        } else {
-            LONG_SEARCH_BUCKETS
+        let insert = |may_displace, budget| {
+            let is_restored = self.restoring.is_some();
+            writer.insert(new_block.location, is_restored, may_displace, budget)
         };
-        let inserted = writer.insert(new_block.location, self.restoring.is_some(), evicts, budget);
+        // An index that can grow has a free slot, so that a long search finds it. One that cannot
+        // grow displaces an entry rather than search for long.
+        let displaces = evicts && !self.store.index.can_grow();
+        let mut inserted = match evicts {
+            true => insert(displaces, self.visits_left()),
+            false => insert(false, LONG_SEARCH_BUCKETS),
+        };
+        if matches!(inserted, Inserted::Full) && evicts {
+            inserted = insert(true, LONG_SEARCH_BUCKETS);
+        }
         self.counters.add(Counter::Visits, writer.visits() as u64);
         match inserted {
             Inserted::Placed => {
