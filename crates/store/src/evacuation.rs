@@ -39,9 +39,11 @@ use crate::heap::BlockRef;
 use crate::heap::block::Block;
 use crate::index::writer::Writer;
 use crate::index::{Entry, Found};
-use crate::limits::{COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, STEP_BYTES, STEP_ITEMS, STEPS_MAX};
+use crate::limits::{
+    COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, DEAD_PART, STEP_BYTES, STEP_ITEMS, STEPS_MAX,
+};
 use crate::log::draft::Draft;
-use crate::log::{AllocTarget, Allocation, EvacuationReason, Victim};
+use crate::log::{AllocTarget, Allocation, EvacuationReason, Gain, Selection, Victim};
 use crate::statistics::counters::Counter;
 use crate::sync::yield_now;
 use crate::worker::{Cursor, Worker};
@@ -160,16 +162,13 @@ impl Worker {
     pub(crate) fn evacuate_step(&mut self, budget: usize, now_s: u32) -> bool {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
-            None => match self
-                .store
-                .log
-                .select_victim(now_s, self.store.config().evicts)
-            {
-                Some(victim) => {
+            None => match self.store.log.select_victim(now_s, self.gain()) {
+                Selection::Victim(victim) => {
                     self.record_lifetime(victim, now_s);
                     Cursor::new(&self.lease, victim)
                 }
-                None => return false,
+                Selection::SearchOn => return true,
+                Selection::None => return false,
             },
         };
         let mut budget_left = budget;
@@ -178,11 +177,15 @@ impl Worker {
             let (visits, has_more) = self.prefetch_batch(&mut cursor, budget_left, &mut batch);
             self.counters.add(Counter::Visits, visits as u64);
             for block in batch.iter().flatten() {
+                let len = cursor.block(block.location).len();
                 match self.evacuate_block(block, &cursor, now_s) {
-                    BlockOutcome::Copied(bytes) => {
-                        budget_left = budget_left.saturating_sub(bytes / COPY_BYTES_PER_VISIT);
+                    BlockOutcome::Copied => {
+                        cursor.count(len, false);
+                        budget_left = budget_left.saturating_sub(len / COPY_BYTES_PER_VISIT);
                     }
-                    BlockOutcome::Unreferenced => {}
+                    BlockOutcome::Evicted => cursor.count(len, false),
+                    BlockOutcome::Expired => cursor.count(len, true),
+                    BlockOutcome::Dead => {}
                     // Dropping the cursor abandons the evacuation.
                     BlockOutcome::NoSpace => return false,
                 }
@@ -201,6 +204,22 @@ impl Worker {
         }
         self.cursor = Some(cursor);
         true
+    }
+
+    /// How the next victim may gain memory.
+    fn gain(&self) -> Gain {
+        if !self.store.config().evicts {
+            return Gain::NeverEvict;
+        }
+        let (live, occupied) = self.store.live_and_occupied_bytes();
+        let memory = u64::from(self.store.log.segment_limit())
+            * u64::from(self.store.log.heap.segment_size());
+        match occupied.saturating_sub(live) * DEAD_PART >= memory {
+            true => Gain::Compact {
+                live_thousandths: live * 1000 / occupied.max(1),
+            },
+            false => Gain::Evict,
+        }
     }
 
     /// Advances the cursor by at most `budget` blocks. Skips blocks that are marked dead, which
@@ -245,7 +264,7 @@ impl Worker {
         let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
         let Some(entry) = self.store.index.find(visited.hash, has_block) else {
             // The block is dead, because its item was replaced or removed.
-            return BlockOutcome::Unreferenced;
+            return BlockOutcome::Dead;
         };
         let head = entry.location();
         // `miss_reason` returns a reason if the item has expired or was flushed. `unlink_expired`
@@ -254,32 +273,33 @@ impl Worker {
         // the head block. Then the item is treated as one that has not expired.
         let is_invalid = self.miss_reason(head, self.block(head), now_s).is_some();
         if is_invalid && self.unlink_expired(visited.hash, head, now_s) {
-            return BlockOutcome::Unreferenced;
+            return BlockOutcome::Expired;
         }
         if let EvictionDecision::Keep { part, frequency } =
-            self.eviction_decision(entry, block, victim, now_s)
+            self.eviction_decision(entry, block, cursor, now_s)
         {
-            let len = block.len();
             if self.copy_block(visited, block, part, frequency, now_s) {
-                return BlockOutcome::Copied(len);
+                return BlockOutcome::Copied;
             }
-            if !self.store.config().evicts {
+            if victim.reason == EvacuationReason::Compact || !self.store.config().evicts {
+                self.store.log.give_up_compaction();
                 return BlockOutcome::NoSpace;
             }
         }
         self.evict(visited, block, victim, now_s);
-        BlockOutcome::Unreferenced
+        BlockOutcome::Evicted
     }
 
-    /// Decides whether to keep a live block of `victim`. `entry` is the index entry of the block's
-    /// item.
+    /// Decides whether to keep a live block of the cursor's segment. `entry` is the index entry of
+    /// the block's item.
     fn eviction_decision(
         &self,
         entry: Entry,
         block: Block<'_>,
-        victim: Victim,
+        cursor: &Cursor,
         now_s: u32,
     ) -> EvictionDecision {
+        let victim = cursor.victim();
         let log = &self.store.log;
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
@@ -296,6 +316,10 @@ impl Worker {
             // that were requested are evicted too.
             (EvacuationReason::Evict, _) if log.is_critical(self.is_waiting) => {
                 EvictionDecision::Evict
+            }
+            // What has expired makes room enough.
+            (EvacuationReason::Evict, part) if cursor.finds_expired_items() => {
+                EvictionDecision::Keep { part, frequency }
             }
             // An earlier evacuation kept the item's head block, so the item's pieces are kept too.
             (EvacuationReason::Evict, _)
@@ -443,12 +467,13 @@ impl Worker {
 
 /// What evacuation did with a block.
 enum BlockOutcome {
-    /// The block was copied. The value is its length in bytes.
-    Copied(usize),
-    /// The block was not copied, and no item refers to it: evacuation has evicted its item, or has
-    /// unlinked it as expired or flushed, or the block was dead before.
-    Unreferenced,
-    /// The block is still live. There is no space for a copy, and the store does not evict.
+    Copied,
+    Evicted,
+    /// The block's item had expired or been flushed, and was unlinked.
+    Expired,
+    /// The block was dead before.
+    Dead,
+    /// The block is still live, and there is no space for the copy that would keep it.
     NoSpace,
 }
 

@@ -74,10 +74,11 @@ pub(crate) const WAIT_STEPS_MAX: usize = 256;
 pub(crate) const COPY_BYTES_PER_VISIT: usize = 1024;
 /// The memory limit cannot be lowered below this fraction (1/N) of the initial memory.
 pub(crate) const LIMIT_PART: u64 = 8;
-/// If less than this percentage of the bytes in the examined segments is live, the memory can hold
-/// all live items. Then the sparsest segment is compacted, whatever its live bytes, and no item is
+/// While at least this fraction (1/N) of the memory is dead, segments are compacted and no item is
 /// evicted.
-pub(crate) const LIVE_FITS_PERCENT: u64 = 85;
+pub(crate) const DEAD_PART: u64 = 10;
+/// An eviction begins as if this fraction (1/N) of its segment had been visited.
+pub(crate) const ASSUMED_PART: u32 = 16;
 /// Minimum frequency counter with which an item of the small part is copied to the main part when
 /// its segment is evacuated.
 pub(crate) const PROMOTE_AT: u8 = 1;

@@ -280,6 +280,12 @@ impl Store {
         self.counter_sets().sum(Counter::Evicted)
     }
 
+    /// The total length of all live blocks, and of all blocks. Approximate while workers write.
+    pub(crate) fn live_and_occupied_bytes(&self) -> (u64, u64) {
+        let live = not_negative(self.counter_sets().sum(Counter::LiveBytes));
+        (live, self.log.content().bytes_occupied)
+    }
+
     /// Computes the statistics of each size class from sums over the workers.
     #[must_use]
     pub fn class_statistics(&self) -> [ClassStatistics; SizeClass::COUNT] {

@@ -8,6 +8,7 @@ mod eviction_policy;
 mod holes;
 mod marks;
 mod rejected;
+mod room;
 mod torn;
 mod touch;
 mod walk;

@@ -38,6 +38,8 @@ pub(super) struct SegmentLists {
     /// The segment that the search for victims (segments to evacuate) with few or no live bytes has
     /// examined last. The search advances through all segment numbers cyclically.
     pub(super) clock_hand: SegmentNumber,
+    /// Number of segments that this search has examined since it last found one.
+    pub(super) fruitless: u32,
 }
 
 impl SegmentLists {

@@ -7,7 +7,7 @@ use crate::eviction_policy::{Part, next_part};
 use crate::heap::SegmentNumber;
 use crate::heap::segment::Phase;
 use crate::index::Entry;
-use crate::limits::{LIVE_FITS_PERCENT, SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
+use crate::limits::{SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
 use crate::sync::atomic::Ordering;
 
 /// The reason for which a segment is evacuated. It determines what evacuation does with live items.
@@ -22,6 +22,28 @@ pub(crate) enum EvacuationReason {
     Evict,
 }
 
+/// What may be evacuated to gain memory, besides segments without live items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gain {
+    /// The oldest segment, if none is sparse.
+    Evict,
+    /// A tenth of the memory is dead, so that no live item has to go: segments of which at most
+    /// this many thousandths are live, which is the mean of all segments. The oldest one only if a
+    /// search of all segments finds none.
+    Compact { live_thousandths: u64 },
+    /// The store does not evict: any segment whose compaction gains something.
+    NeverEvict,
+}
+
+/// The result of a search for a victim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Selection {
+    Victim(Victim),
+    /// The segments that were examined are dense. Others are sparse.
+    SearchOn,
+    None,
+}
+
 /// A segment selected for evacuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Victim {
@@ -31,24 +53,38 @@ pub(crate) struct Victim {
 
 impl Log {
     /// Selects and closes a victim: preferably a segment that is cheap to evacuate, because it has
-    /// few or no live bytes, and otherwise, if `evicts` is true, the oldest segment of a part.
-    /// `None` if the search found no victim.
-    pub(crate) fn select_victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
+    /// few or no live bytes, and otherwise, if `gain` allows it, the oldest segment of a part.
+    pub(crate) fn select_victim(&self, now_s: u32, gain: Gain) -> Selection {
         let mut lists = self.lists();
-        let cheap = self.find_cheap_victim(&mut lists, now_s, evicts);
-        let victim = match cheap.filter(|victim| self.close(victim)) {
-            None if evicts => self.select_oldest(&mut lists),
-            cheap => cheap,
-        }?;
+        let cheap = self.find_cheap_victim(&mut lists, now_s, gain);
+        let victim = match (cheap.filter(|victim| self.close(victim)), gain) {
+            (Some(cheap), _) => {
+                lists.fruitless = 0;
+                Some(cheap)
+            }
+            (None, Gain::NeverEvict) => None,
+            (None, Gain::Compact { .. }) if lists.fruitless < lists.first_unused => {
+                return Selection::SearchOn;
+            }
+            (None, _) => self.select_oldest(&mut lists),
+        };
+        let Some(victim) = victim else {
+            return Selection::None;
+        };
         self.begin_evacuation(&mut lists, &victim);
-        Some(victim)
+        Selection::Victim(victim)
+    }
+
+    /// Makes the next victim one whose items are evicted, because no memory is left for copies.
+    pub(crate) fn give_up_compaction(&self) {
+        self.lists().fruitless = SegmentNumber::MAX;
     }
 
     /// Selects and closes a segment without live items. `None` if the search, which examines only
     /// some of the segments, found none.
     pub(crate) fn select_empty_victim(&self, now_s: u32) -> Option<Victim> {
         let lists = &mut *self.lists();
-        let victim = self.find_cheap_victim(lists, now_s, true)?;
+        let victim = self.find_cheap_victim(lists, now_s, Gain::Evict)?;
         if victim.reason != EvacuationReason::ReclaimEmpty || !self.close(&victim) {
             return None;
         }
@@ -109,13 +145,14 @@ impl Log {
         &self,
         lists: &mut SegmentLists,
         now_s: u32,
-        evicts: bool,
+        gain: Gain,
     ) -> Option<Victim> {
         let size = self.heap.segment_size();
         // For each part, the segment with the least share of live bytes.
         let mut sparsest = [None; 2];
-        let (mut live_sum, mut occupied_sum) = (0, 0);
-        for _ in 0..SCAN_SEGMENTS.min(lists.first_unused) {
+        let examined = SCAN_SEGMENTS.min(lists.first_unused);
+        lists.fruitless = lists.fruitless.saturating_add(examined);
+        for _ in 0..examined {
             lists.clock_hand = if lists.clock_hand + 1 < lists.first_unused {
                 lists.clock_hand + 1
             } else {
@@ -135,25 +172,22 @@ impl Log {
             // unused end too.
             let live = u64::from(self.heap.live.bytes(number));
             let occupied = segment.occupied(size).max(1);
-            live_sum += live;
-            occupied_sum += occupied;
             let live_thousandths = live * 1000 / occupied;
             let sparsest = &mut sparsest[segment.part() as usize];
             if sparsest.is_none_or(|(least, _)| live_thousandths < least) {
                 *sparsest = Some((live_thousandths, number));
             }
         }
-        // If this is true, no item needs to be evicted: the sparsest segment is compacted, however
-        // many of its bytes are live.
-        let live_items_fit = live_sum * 100 < occupied_sum * LIVE_FITS_PERCENT;
-        let bounds_percent = match (evicts, live_items_fit) {
-            (false, _) => [SPARSE_PERCENT_NO_EVICTION; 2],
-            (true, true) => [100; 2],
-            (true, false) => SPARSE_PERCENT,
+        let bounds = match gain {
+            Gain::NeverEvict => [SPARSE_PERCENT_NO_EVICTION * 10; 2],
+            Gain::Compact { live_thousandths } => {
+                SPARSE_PERCENT.map(|percent| (live_thousandths + 1).max(percent * 10))
+            }
+            Gain::Evict => SPARSE_PERCENT.map(|percent| percent * 10),
         };
-        let sparse = sparsest.into_iter().zip(bounds_percent);
-        let sparse = sparse.filter_map(|(sparsest, bound_percent)| {
-            sparsest.filter(|(live_thousandths, _)| *live_thousandths < bound_percent * 10)
+        let sparse = sparsest.into_iter().zip(bounds);
+        let sparse = sparse.filter_map(|(sparsest, bound)| {
+            sparsest.filter(|(live_thousandths, _)| *live_thousandths < bound)
         });
         let sparse = sparse.min();
         sparse.map(|(_, number)| Victim {

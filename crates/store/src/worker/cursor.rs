@@ -5,7 +5,8 @@
 use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::heap::segment::FIRST_BLOCK;
-use crate::log::Victim;
+use crate::limits::{ASSUMED_PART, DEAD_PART};
+use crate::log::{EvacuationReason, Victim};
 use crate::store::Lease;
 use crate::sync::Arc;
 
@@ -22,6 +23,11 @@ pub(crate) struct Cursor {
     offset: u32,
     /// Length, in bytes, of the block at `offset`, once `next` has returned that block; before, 0.
     next_len: u32,
+    /// Total length of the visited blocks whose item had expired, and of those whose item had not.
+    /// Both begin as if a part of the segment had been visited, in which as much had expired as in
+    /// the last segment ([`Log::expired_thousandths`](crate::log::Log::expired_thousandths)).
+    expired: u32,
+    unexpired: u32,
     /// Whether the segment was retired. Dropping the cursor then does not make the segment
     /// available to other workers.
     is_retired: bool,
@@ -29,11 +35,15 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     pub(crate) fn new(store: &Arc<Lease>, victim: Victim) -> Self {
+        let assumed = store.log.heap.segment_size() / ASSUMED_PART;
+        let expired = assumed * store.log.expired_thousandths() / 1000;
         Self {
             store: Arc::clone(store),
             victim,
             offset: FIRST_BLOCK,
             next_len: 0,
+            expired,
+            unexpired: assumed - expired,
             is_retired: false,
         }
     }
@@ -68,6 +78,19 @@ impl Cursor {
         );
     }
 
+    /// Counts a visited block, whose item had expired or had not.
+    pub(crate) fn count(&mut self, len: usize, has_expired: bool) {
+        match has_expired {
+            true => self.expired += len as u32,
+            false => self.unexpired += len as u32,
+        }
+    }
+
+    /// Whether at least a tenth ([`DEAD_PART`]) of what was visited had expired.
+    pub(crate) fn finds_expired_items(&self) -> bool {
+        u64::from(self.expired) * DEAD_PART >= u64::from(self.expired + self.unexpired).max(1)
+    }
+
     /// Returns a block that `next` has returned before, at `location`.
     pub(crate) fn block(&self, location: Location) -> Block<'_> {
         let heap = &self.store.log.heap;
@@ -82,6 +105,13 @@ impl Cursor {
     /// with a large value has the locations of the blocks that contain the value.)
     pub(crate) fn retire(mut self) {
         self.is_retired = true;
+        if self.victim.reason == EvacuationReason::Evict {
+            let thousandths =
+                u64::from(self.expired) * 1000 / u64::from(self.expired + self.unexpired).max(1);
+            self.store
+                .log
+                .record_expired_thousandths(thousandths as u32);
+        }
         self.store.log.retire(self.victim.number);
     }
 }
