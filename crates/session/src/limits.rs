@@ -4,6 +4,13 @@
 /// Maximum length of a value that is copied into the output, in bytes. A longer value is sent from
 /// the store's memory, and is pinned (kept there) until it has been sent.
 pub const COPY_MAX: usize = 16 * 1024;
+/// Minimum length in bytes of the memory that is allocated at a time for a value that is received
+/// outside the store's segments. It is as much as has arrived before.
+pub const SPOOL_CHUNK_MIN: usize = 4 * 1024;
+/// Maximum of the same.
+pub const SPOOL_CHUNK_MAX: usize = 64 * 1024;
+/// Maximum number of bytes of such a value that a turn moves to the segments. This takes about 30 µs.
+pub const SPOOL_MOVED_PER_TURN: usize = 256 * 1024;
 /// Maximum number of keys of one `get` that are answered in one turn.
 pub const KEYS_PER_TURN: usize = 256;
 /// Maximum number of items that a session reads from the tier at a time. It is the number of keys

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use service::{Endpoint, Next, Progress, Ticket, Tickets};
-use store::{Rejected, Worker};
+use store::Worker;
 
 use crate::cache::ValuePin;
 use crate::connections::{Activity, ConnectionList, Connections, Listed};
@@ -19,7 +19,7 @@ use crate::prepare::Prepared;
 use crate::protocols::{Access, OwnedEncoder, Protocol};
 use crate::size_histogram::SizeHistogram;
 use crate::tier_reads::{Fetch, TierAccess, TierRead};
-use crate::upload::PendingUpload;
+use crate::upload::{PendingUpload, Unready};
 use crate::watching::Watching;
 
 /// The state of one client connection.
@@ -326,8 +326,9 @@ impl Session {
                 *consumed += missing_before - pending.missing();
                 match received {
                     Ok(()) => {}
-                    Err(Rejected::Deferred) => return Some(Next::Memory),
-                    Err(_) => {
+                    Err(Unready::Memory) => return Some(Next::Memory),
+                    Err(Unready::Yield) => return Some(Next::Yield),
+                    Err(Unready::Rejected) => {
                         let missing = pending.missing() as u64;
                         execute::reject_upload(pending, context, out);
                         self.state = State::Swallow { missing };

@@ -75,6 +75,7 @@ mod page_maintenance;
 mod prefetch;
 mod region;
 mod rejected;
+mod spool;
 mod statistics;
 mod store;
 mod sync;
@@ -115,6 +116,7 @@ pub use operations::write::{
 };
 pub use page_maintenance::{PageMaintenance, PageStep};
 pub use rejected::Rejected;
+pub use spool::{SpoolCharge, Spooled};
 pub use statistics::hot::{HotKey, HotKeys};
 pub use statistics::size_class::{ClassStatistics, ItemSize, SizeClass, item_len};
 pub use statistics::{EVICTED_AGES_S, Statistics};

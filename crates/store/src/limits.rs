@@ -153,8 +153,14 @@ pub(crate) const COPY_WAITS_MAX: usize = 200;
 /// Number of times that a worker yields while no segment is free for a new block. After that, the
 /// worker defers the request, because its other connections are waiting meanwhile.
 pub(crate) const WAIT_YIELDS_MAX: usize = 256;
-/// Pins and unfinished uploads together hold at most this fraction (1/N) of the memory.
+/// Pins and unfinished uploads together hold at most this fraction (1/N) of the memory. An upload
+/// begins only while at most half of that is held.
 pub const HELD_PART: u32 = 8;
+/// The spool, which takes what may not be held, has at least this many bytes, or the fraction
+/// [`HELD_PART`] of the memory if that is more.
+pub const SPOOL_MIN: u64 = 32 << 20;
+/// A value of at most this many bytes is copied to the spool if it cannot be pinned.
+pub const COPIED_PIN_MAX: usize = 1 << 20;
 /// Maximum number of blocks and index buckets that an operation visits in addition to those of its
 /// keys, unless it writes more than 12 KiB or finds no free segment.
 pub const VISITS_MAX: usize = 64;

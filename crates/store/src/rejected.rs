@@ -11,8 +11,8 @@ pub enum Rejected {
     /// No memory is free, and pins and uploads hold all memory that could be evicted.
     #[error("no memory left that may be evicted")]
     NoMemory,
-    /// Pins and unfinished uploads hold as much memory as they may. Try again after a pin or an
-    /// upload has been dropped.
+    /// Pins and unfinished uploads hold as much memory as they may. The caller receives the value
+    /// into the spool, or tries again after a pin or an upload has been dropped.
     #[error("too much memory held for slow peers")]
     HoldLimit,
     /// Try again soon. There are four reasons. Memory is not free before another worker is

@@ -32,6 +32,8 @@ pub struct Statistics {
     /// Bytes of the segments that pins and unfinished uploads hold, or have reserved the right to
     /// hold. A held segment is not reused.
     pub bytes_held: u64,
+    /// Bytes outside the segments of values that are being sent or received slowly.
+    pub bytes_spooled: u64,
     /// Size of a segment in bytes.
     pub segment_bytes: u64,
     /// Number of segments that may have memory: the resident ones, and those whose memory is about

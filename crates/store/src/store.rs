@@ -315,6 +315,7 @@ impl Store {
             eviction_policy: self.log.eviction_policy().name,
             policy_changes: self.miniatures.changes(),
             bytes_pinned: self.holds.pinned_bytes(),
+            bytes_spooled: self.holds.spooled_bytes(),
             bytes_held: u64::from(self.holds.segments()) * u64::from(self.log.heap.segment_size()),
             items: self.index.len(),
             items_stored: sum(Counter::Stored),

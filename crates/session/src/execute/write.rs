@@ -15,7 +15,7 @@ use crate::prefixes::Access;
 use crate::prepare::Prepared;
 use crate::protocols::WithEncoder;
 use crate::session::{Output, RequestContext, State, Step};
-use crate::upload::{PendingUpload, StoreRequest, ValueEnd};
+use crate::upload::{PendingUpload, PendingValue, StoreRequest, ValueEnd};
 
 /// Executes a storage command: stores the value if all of it has arrived, or else begins an upload.
 #[inline]
@@ -57,16 +57,15 @@ pub(super) fn store<E: Encode>(
             expiry: write.expiry,
             whole: is_complete,
         };
-        let reserved = context.worker.reserve(key, request.hash, &reserve, now_s);
-        reserved.map(Err)
+        PendingValue::begin(key, request.hash, reserve, context.worker, now_s).map(Err)
     };
     let outcome = match result {
         Ok(Ok(published)) => stored(key, options, published, context),
         // The value has arrived, but the bytes after it are not the expected line end.
         Ok(Err(_)) if is_complete => bad_data_chunk(key, context),
-        Ok(Err(upload)) => {
+        Ok(Err(value)) => {
             let pending = Box::new(PendingUpload {
-                upload,
+                value,
                 request: StoreRequest {
                     options: *options,
                     base64,
@@ -79,9 +78,7 @@ pub(super) fn store<E: Encode>(
                 state: State::Upload(pending),
             };
         }
-        // The store can accept the value later: `HoldLimit` after another upload or pin ends, and
-        // `Deferred` soon.
-        Err(Rejected::HoldLimit | Rejected::Deferred) => return Step::NeedsMemory,
+        Err(Rejected::Deferred) => return Step::NeedsMemory,
         Err(rejected) => {
             let outcome = not_stored(key, request.hash, options, rejected, context);
             encoder.outcome(key, Outcome::Store(outcome), out.bytes_mut());
@@ -105,10 +102,14 @@ pub(crate) fn publish_upload(
     out: &mut Output,
 ) -> Option<Box<PendingUpload>> {
     let PendingUpload {
-        upload,
+        value: PendingValue::Stored(upload),
         request,
         encoder,
-    } = pending;
+    } = pending
+    else {
+        // `receive` has moved the complete value to the store.
+        return Some(Box::new(pending));
+    };
     let publish = Publish {
         upload,
         request: &request,
@@ -117,7 +118,7 @@ pub(crate) fn publish_upload(
     };
     let upload = encoder.borrow().dispatch(publish)?;
     Some(Box::new(PendingUpload {
-        upload,
+        value: PendingValue::Stored(upload),
         request,
         encoder,
     }))
@@ -188,8 +189,8 @@ impl WithEncoder for RejectUpload<'_, '_> {
     type Result = ();
 
     fn run(self, encoder: &impl Encode) {
-        let (upload, options) = (&self.pending.upload, &self.pending.request.options);
-        let (key, hash) = (upload.key(), upload.hash());
+        let (value, options) = (&self.pending.value, &self.pending.request.options);
+        let (key, hash) = (value.key(), value.hash());
         let outcome = not_stored(key, hash, options, Rejected::NoMemory, self.context);
         encoder.outcome(key, Outcome::Store(outcome), self.out.bytes_mut());
     }

@@ -3,11 +3,16 @@
 //! contain the blocks of the value. While a value is arriving, an upload holds the segments in
 //! which the value is stored. The memory of a held segment is not reused. The number of held
 //! segments is bounded: a pin or an upload first requests a [`Credit`] for as many segments as it
-//! may need.
+//! may need. An upload gets it only while at most half of them are held, so that uploads leave the
+//! other half to pins.
+//!
+//! A value for which there is no credit does not wait for one: it is sent from a copy, or received
+//! into memory outside the segments. This memory, the *spool*, is charged by its bytes, and bounded
+//! too.
 
 use crate::heap::segment::Segment;
 use crate::heap::{Heap, SegmentNumber};
-use crate::limits::HELD_PART;
+use crate::limits::{HELD_PART, SPOOL_MIN};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The numbers of segments and bytes that are held for peers. A segment with several holds is
@@ -18,6 +23,15 @@ pub(crate) struct Holds {
     segments: AtomicU32,
     /// Bytes of pinned values.
     pinned_bytes: AtomicU64,
+    /// Bytes of the spool.
+    spooled_bytes: AtomicU64,
+}
+
+/// For what a segment is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Pin,
+    Upload,
 }
 
 /// The right to hold a number of further segments. They are counted as held from the time at which
@@ -61,16 +75,40 @@ impl Holds {
     }
 
     /// Requests the right to hold `count` segments of a store that has `segment_limit` segments.
-    /// The bound is 1/[`HELD_PART`] of these, at least one segment. Returns `None` if `count` and
-    /// the number of held segments together exceed the bound. A request while no segment is held is
-    /// granted even above the bound, so that a store with little memory can serve its largest item.
-    pub(crate) fn request(&self, count: u32, segment_limit: u32) -> Option<Credit> {
-        let held_max = (segment_limit / HELD_PART).max(1);
+    /// The bound is 1/[`HELD_PART`] of these for a pin, and half of that for an upload, at least
+    /// one segment. Returns `None` if `count` and the number of held segments together exceed the
+    /// bound. A request while no segment is held is granted even above the bound, so that a store
+    /// with little memory can serve its largest item.
+    pub(crate) fn request(&self, count: u32, holder: Holder, segment_limit: u32) -> Option<Credit> {
+        let bound = match holder {
+            Holder::Pin => segment_limit / HELD_PART,
+            Holder::Upload => segment_limit / HELD_PART / 2,
+        };
+        let held_max = bound.max(1);
         let grant = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= held_max);
         self.segments
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant)
             .is_ok()
             .then_some(Credit(count))
+    }
+
+    /// Charges `bytes` to the spool. Returns false if they do not fit into the bound: an eighth of
+    /// `memory_bytes`, at least [`SPOOL_MIN`].
+    pub(crate) fn spool(&self, bytes: usize, memory_bytes: u64) -> bool {
+        let spooled_max = (memory_bytes / u64::from(HELD_PART)).max(SPOOL_MIN);
+        let charge = |sum: u64| Some(sum + bytes as u64).filter(|&sum| sum <= spooled_max);
+        self.spooled_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, charge)
+            .is_ok()
+    }
+
+    pub(crate) fn unspool(&self, bytes: usize) {
+        self.spooled_bytes
+            .fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn spooled_bytes(&self) -> u64 {
+        self.spooled_bytes.load(Ordering::Relaxed)
     }
 
     /// Holds a segment. The first hold of a segment uses up one unit of credit: the segment was
@@ -111,7 +149,7 @@ mod tests {
         let heap = Heap::new(segments, size_bits, workers).unwrap();
         let hold = |number| {
             let (count, segment_limit) = (1, 16);
-            let mut credit = holds.request(count, segment_limit)?;
+            let mut credit = holds.request(count, Holder::Pin, segment_limit)?;
             holds.hold(heap.segment(number), &mut credit);
             holds.return_credit(credit);
             Some(())
@@ -125,6 +163,15 @@ mod tests {
     }
 
     #[test]
+    fn uploads_leave_half_of_the_bound_to_pins() {
+        let holds = Holds::default();
+        let request = |holder| holds.request(1, holder, 64).is_some();
+        let uploads = (0..64).take_while(|_| request(Holder::Upload)).count();
+        let pins = (0..64).take_while(|_| request(Holder::Pin)).count();
+        assert_eq!((uploads, pins), (4, 4));
+    }
+
+    #[test]
     fn a_request_above_the_bound_is_granted_to_one_holder_at_a_time() {
         let holds = Holds::default();
         let holders = AtomicU32::new(0);
@@ -132,7 +179,7 @@ mod tests {
             for _ in 0..200_000 {
                 // Nine of 64 segments are above the bound of eight, so the request is granted only
                 // if no other thread has credit.
-                if let Some(credit) = holds.request(9, 64) {
+                if let Some(credit) = holds.request(9, Holder::Pin, 64) {
                     assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                     holders.fetch_sub(1, Ordering::SeqCst);
                     holds.return_credit(credit);

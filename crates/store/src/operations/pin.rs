@@ -3,7 +3,9 @@
 
 use crate::heap::Location;
 use crate::heap::block::{Block, pieces_of};
-use crate::heap::holds::Credit;
+use crate::heap::holds::{Credit, Holder};
+use crate::limits::COPIED_PIN_MAX;
+use crate::spool::Spooled;
 use crate::store::Store;
 use crate::sync::Arc;
 
@@ -15,12 +17,15 @@ pub struct Pin {
     /// The locations of the value's blocks: those of its pieces in order, if any, and last the
     /// block of the item.
     blocks: Box<[Location]>,
+    /// A copy of the value, in place of blocks.
+    copy: Option<Spooled<Box<[u8]>>>,
     value_len: usize,
 }
 
 impl Pin {
     /// Pins the value of an item. The caller must be a worker that has found the block and has not
-    /// been quiescent since. Returns `None` if pins and uploads hold as many segments as they may.
+    /// been quiescent since. If pins and uploads hold as many segments as they may, copies a value
+    /// of at most [`COPIED_PIN_MAX`] bytes. Returns `None` if there is no space for a copy either.
     pub(crate) fn take(store: &Arc<Store>, location: Location, block: Block<'_>) -> Option<Self> {
         let blocks = blocks_of(location, block);
         let mut segments: Vec<_> = blocks
@@ -28,10 +33,31 @@ impl Pin {
             .map(|&at| store.log.heap.number_of(at))
             .collect();
         segments.dedup();
-        let credit = store
+        let segment_limit = store.log.segment_limit();
+        match store
             .holds
-            .request(segments.len() as u32, store.log.segment_limit())?;
-        Some(Self::hold(store, blocks, block.value_len(), credit))
+            .request(segments.len() as u32, Holder::Pin, segment_limit)
+        {
+            Some(credit) => Some(Self::hold(store, blocks, block.value_len(), credit)),
+            None => Self::copied(store, &blocks, block.value_len()),
+        }
+    }
+
+    fn copied(store: &Arc<Store>, blocks: &[Location], value_len: usize) -> Option<Self> {
+        if value_len > COPIED_PIN_MAX {
+            return None;
+        }
+        let charge = store.spool(value_len)?;
+        let mut bytes = Vec::with_capacity(value_len);
+        for slice in slices_of(store, blocks) {
+            bytes.extend_from_slice(slice);
+        }
+        Some(Self {
+            store: Arc::clone(store),
+            blocks: Box::default(),
+            copy: Some(Spooled::new(bytes.into(), charge)),
+            value_len,
+        })
     }
 
     /// Pins the value of an item as [`Pin::take`] does, but ignores the limit on held segments. For
@@ -62,26 +88,15 @@ impl Pin {
         Self {
             store: Arc::clone(store),
             blocks,
+            copy: None,
             value_len,
         }
     }
 
     /// Returns the slices of the value, in order.
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
-        self.blocks.iter().filter_map(|&at| {
-            let block = self.block(at);
-            if block.is_piece() {
-                Some(block.piece())
-            } else {
-                (!block.is_in_pieces()).then(|| block.value())
-            }
-        })
-    }
-
-    /// Returns one of the pinned blocks.
-    fn block(&self, location: Location) -> Block<'_> {
-        // SAFETY: the block's segment is held until the pin is dropped.
-        unsafe { self.store.log.heap.block(location) }
+        let copy = self.copy.iter().map(|copy| &***copy);
+        copy.chain(slices_of(&self.store, &self.blocks))
     }
 
     /// Returns the length of the value in bytes.
@@ -101,12 +116,28 @@ fn blocks_of(location: Location, block: Block<'_>) -> Box<[Location]> {
     }
 }
 
+/// Returns the slices of the value in `blocks`, in order. The caller holds their segments, or has
+/// not been quiescent since it found the blocks.
+fn slices_of<'s>(store: &'s Store, blocks: &'s [Location]) -> impl Iterator<Item = &'s [u8]> {
+    blocks.iter().filter_map(|&at| {
+        // SAFETY: the caller keeps the block from being reused.
+        let block = unsafe { store.log.heap.block(at) };
+        if block.is_piece() {
+            Some(block.piece())
+        } else {
+            (!block.is_in_pieces()).then(|| block.value())
+        }
+    })
+}
+
 impl Drop for Pin {
     fn drop(&mut self) {
         let heap = &self.store.log.heap;
         for &at in &self.blocks {
             self.store.holds.release(heap, heap.number_of(at));
         }
-        self.store.holds.unpin_bytes(self.value_len as u64);
+        if self.copy.is_none() {
+            self.store.holds.unpin_bytes(self.value_len as u64);
+        }
     }
 }

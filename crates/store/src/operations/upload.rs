@@ -8,7 +8,7 @@ use crate::expiry::Expiry;
 use crate::heap::block::{
     Block, HeaderFields, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
 };
-use crate::heap::holds::Credit;
+use crate::heap::holds::{Credit, Holder};
 use crate::heap::{BlockRef, SegmentNumber};
 use crate::limits::{KEY_MAX, PIECE_MIN_PART, WHOLE_PART};
 use crate::log::Allocation;
@@ -108,9 +108,9 @@ impl Worker {
         let credit = if request.whole {
             None
         } else {
-            let segments = 1 + request.value_len / heap.segment_size() as usize;
-            let segment_limit = self.store.log.segment_limit();
-            let credit = self.store.holds.request(segments as u32, segment_limit);
+            let segments = (1 + request.value_len / heap.segment_size() as usize) as u32;
+            let (holds, limit) = (&self.store.holds, self.store.log.segment_limit());
+            let credit = holds.request(segments, Holder::Upload, limit);
             Some(credit.ok_or(Rejected::HoldLimit)?)
         };
         let has_expiry_word = self.needs_expiry_word(request.expiry);

@@ -1,7 +1,7 @@
 //! The bounds of the store: its memory stays below the limit for all sizes of items, pins and
 //! uploads hold a bounded part of it, and memory that is released can be used again.
 
-use crate::limits::{STEP_ITEMS, VISITS_MAX};
+use crate::limits::{SPOOL_MIN, STEP_ITEMS, VISITS_MAX};
 use crate::{
     Arithmetic, ArithmeticOutcome, Config, Direction, Expiry, Mode, Published, Read, Rejected,
     Reserve, Store, Upload, Vivify, Worker, Write,
@@ -288,8 +288,14 @@ fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
     };
     let held = pin(&mut worker, b"large").unwrap();
     // A second pin is counted as if it held other segments than the first pin. Then both pins
-    // together would hold more than an eighth.
+    // together would hold more than an eighth, so the value is copied.
+    let copied = pin(&mut worker, b"large").unwrap();
+    assert_eq!(worker.store().statistics().bytes_spooled, 600_000);
+    assert_eq!(copied.value().map(<[u8]>::len).sum::<usize>(), 600_000);
+    let rest = worker.store().spool(SPOOL_MIN as usize - 600_000).unwrap();
     assert!(pin(&mut worker, b"large").is_none());
+    drop((copied, rest));
+    assert_eq!(worker.store().statistics().bytes_spooled, 0);
     worker.delete(b"large", worker.hash(b"large"), None, NOW_S);
     let value: Vec<u8> = held.value().flatten().copied().collect();
     assert_eq!(value, vec![b'x'; 600_000]);
@@ -369,6 +375,7 @@ fn a_read_that_needs_a_pin_and_gets_none_does_not_claim_the_stale_item() {
     };
     // While no pin is available, the read returns nothing and changes nothing. So the next read
     // still wins, and sees the old expiry. The fields are stale, won, fetched and expiry.
+    let _no_space_for_copies = worker.store().spool(SPOOL_MIN as usize).unwrap();
     let pins = pin_until_bound(&mut worker);
     assert_eq!(read(&mut worker), None);
     drop(pins);
