@@ -4,8 +4,8 @@
 
 use service::{Next, OpenTickets, Output, Session, Worker};
 
-use crate::buffered::is_inactive;
 use crate::setup::second;
+use crate::transfer::Transfer;
 use crate::transport::Transport;
 
 /// The transport of a connection (the byte stream to the peer), together with the state that the
@@ -54,6 +54,7 @@ pub(crate) struct Connection<S: Worker, I> {
     pub(crate) close_after_send: bool,
     /// The second in which a byte was last received or sent.
     pub(crate) active_s: u32,
+    pub(crate) transfer: Transfer,
     /// Used by the runtime `rings` only: the capacity in bytes of the output buffer of a blocked
     /// send (one that the kernel cannot complete because the peer does not read). The worker's
     /// io_uring owns this buffer until the send completes. 0 if no send is blocked.
@@ -80,6 +81,7 @@ impl<S: Worker, I> Connection<S, I> {
             waits_for_ticket: false,
             close_after_send: false,
             active_s: now_s,
+            transfer: Transfer::default(),
             blocked_send_capacity: 0,
             counted: 0,
         }
@@ -112,14 +114,15 @@ impl<S: Worker, I> Connection<S, I> {
     }
 
     /// Returns whether the connection is a slow holder: it holds memory
-    /// ([`holds_memory`](Self::holds_memory)), and has been waiting for its peer for more than a
-    /// second. A connection that waits for its worker, or for the result of a ticket, does not wait
-    /// for its peer.
+    /// ([`holds_memory`](Self::holds_memory)), and its peer has been too slow for some seconds. A
+    /// connection that waits for its worker, or for the result of a ticket, does not wait for its
+    /// peer.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
-        !self.waits_for_worker()
-            && !self.waits_for_ticket
-            && is_inactive(self.active_s, now_s)
-            && self.holds_memory()
+        if self.waits_for_worker() || self.waits_for_ticket || !self.holds_memory() {
+            self.transfer.end_watch();
+            return false;
+        }
+        self.transfer.is_too_slow(now_s)
     }
 }
 

@@ -186,7 +186,7 @@ pub struct ConnectionSnapshot {
     /// Total duration of the acceptor's pauses, in nanoseconds.
     pub paused_ns: u64,
     /// The number of connections closed because they held memory of the service for which other
-    /// connections waited, and because their peers had been inactive for more than a second.
+    /// connections waited, and because their peers were too slow.
     pub slow_closed: u64,
     /// The number of connections closed because their peers were silent for longer than
     /// [`Setup::idle_s`](crate::Setup::idle_s).
@@ -422,7 +422,7 @@ impl ConnectionCounts {
     }
 
     /// Counts a connection that is closed because it holds memory for which other connections wait,
-    /// and because its peer has been inactive for more than a second.
+    /// and because its peer is too slow.
     pub(crate) fn count_closed_slow(&self) {
         self.slow_closed.fetch_add(1, Ordering::Relaxed);
     }

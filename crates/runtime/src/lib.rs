@@ -69,6 +69,7 @@ mod setup;
 #[cfg(test)]
 mod testing;
 mod threads;
+mod transfer;
 mod transform;
 mod transport;
 mod worker_context;

@@ -50,9 +50,14 @@ pub const ACCEPTS_PER_EVENT: usize = 256;
 /// Interval at which a connection that waits for store memory tries again, in nanoseconds.
 pub const MEMORY_RETRY_NS: u64 = 1_000_000;
 /// If no byte was received from or sent to a peer for more than this many seconds, the peer counts
-/// as inactive. If a connection waits for store memory, connections that hold such memory and have
-/// inactive peers are closed.
+/// as inactive. If connections keep too many bytes, those with inactive peers are closed first.
 pub const SLOW_PEER_S: u32 = 1;
+/// While a connection waits for store memory, connections that hold such memory are watched. Those
+/// that transfer less than [`HOLDER_RATE_MIN`] bytes per second, over more than this many seconds,
+/// are closed.
+pub const HOLDER_WATCH_S: u32 = 5;
+/// See [`HOLDER_WATCH_S`].
+pub const HOLDER_RATE_MIN: u64 = 16 * 1024;
 /// Interval at which connections are checked for silent peers and passed deadlines, in nanoseconds,
 /// if the service or the setup has such limits.
 pub const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;

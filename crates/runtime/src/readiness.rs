@@ -132,7 +132,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Closes slow holders (connections that hold store memory and whose peers are inactive), if
+    /// Closes slow holders (connections that hold store memory and whose peers are too slow), if
     /// another connection needs this memory. Delivers the results of tickets. If the bytes that
     /// connections keep then exceed the worker's share of their bound, closes connections. Called
     /// after another thread has woken the worker.

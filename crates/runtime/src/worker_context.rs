@@ -234,7 +234,7 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Returns the slow holders: connections that hold memory of the service and whose peers have
-    /// been inactive for more than a second. The caller closes them. Returns none unless a
+    /// been too slow for some seconds. The caller closes them. Called every second. Returns none unless a
     /// connection of any worker waits for memory.
     pub(crate) fn slow_holders<I>(&self, table: &ConnectionTable<S, I>, now_ns: u64) -> Vec<Slot> {
         let (counts, now_s) = (&self.setup.counts, second(now_ns));

@@ -12,6 +12,7 @@ use crate::buffered::is_inactive;
 use crate::connection::{Overdue, is_silent};
 use crate::connection_table::Slot;
 use crate::setup::second;
+use crate::transfer::Transfer;
 
 /// A connected peer: its socket, and what its task publishes for the supervisor and other tasks.
 ///
@@ -31,6 +32,7 @@ pub(crate) struct Peer {
     /// The second (by [`second`]) in which a byte was last received or sent, or in which the task
     /// last ended a wait for something other than the peer.
     active_s: AtomicU32,
+    pub(crate) transfer: Transfer,
     /// True while the task waits for something other than its peer: for memory, or for the result
     /// of a ticket.
     waits_elsewhere: AtomicBool,
@@ -52,6 +54,7 @@ impl Peer {
             is_idle: AtomicBool::new(false),
             holds_memory: AtomicBool::new(false),
             active_s: AtomicU32::new(now_s),
+            transfer: Transfer::default(),
             waits_elsewhere: AtomicBool::new(false),
             input_deadline_ns: AtomicU64::new(u64::MAX),
             is_shut: AtomicBool::new(false),
@@ -126,11 +129,14 @@ impl Peer {
     }
 
     /// Returns whether the connection is a slow holder: the task holds memory of the service, and
-    /// the last activity is more than a second ago. Returns false if the socket is already shut
+    /// its peer has been too slow for some seconds. Returns false if the socket is already shut
     /// down.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
-        let active_s = self.active_s.load(Ordering::Relaxed);
-        self.holds_memory.load(Ordering::Relaxed) && is_inactive(active_s, now_s) && !self.is_shut()
+        if !self.holds_memory.load(Ordering::Relaxed) || self.is_shut() {
+            self.transfer.end_watch();
+            return false;
+        }
+        self.transfer.is_too_slow(now_s)
     }
 
     /// Shuts down both directions of the socket. A task that waits for input or for space to send

@@ -269,6 +269,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             let now_ns = monotonic_ns();
             if uncounted > 0 {
                 self.peer.set_active(second(now_ns));
+                self.peer.transfer.add(uncounted as usize);
             }
             let next = self.answer_turn(in_buffer_len, std::mem::take(&mut uncounted), now_ns);
             let is_last = matches!(next, Next::Input | Next::Upload);
@@ -436,6 +437,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             }
             // The time of activity matters only if the peer could delay the task, or keep pinned
             // memory in use. Otherwise save the reading of the clock.
+            self.peer.transfer.add(sent_once.len);
             if sent_once.len > 0 && (has_pins || may_block) {
                 self.peer.set_active(second(monotonic_ns()));
             }

@@ -158,6 +158,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
                 self.context.counts.add(Traffic::BytesRead, len as u64);
                 if let Some(connection) = self.table.get_mut(slot) {
                     connection.active_s = now_s;
+                    connection.transfer.add(len);
                 }
                 Received::Bytes(len)
             }

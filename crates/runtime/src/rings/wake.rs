@@ -12,7 +12,7 @@ impl<S: service::Worker> Worker<S> {
     }
 
     /// Handles an event of the inbox. Closes slow holders (connections that hold store memory and
-    /// whose peers are inactive), if another connection needs this memory. Delivers the results of
+    /// whose peers are too slow), if another connection needs this memory. Delivers the results of
     /// tickets, and closes connections if they then keep too many bytes. Takes new connections.
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
         self.inbox.waker.clear();

@@ -201,6 +201,7 @@ impl<S: service::Worker> Worker<S> {
                 if let Some(connection) = self.table.get_mut(slot) {
                     connection.io.is_sending = false;
                     connection.active_s = now_s;
+                    connection.transfer.add(bytes.len());
                     // The send was blocked, so its buffer was counted.
                     if mem::take(&mut connection.blocked_send_capacity) > 0 {
                         self.count_buffered(slot);
@@ -240,6 +241,7 @@ impl<S: service::Worker> Worker<S> {
             return self.free_slot_if_unused(slot);
         }
         connection.active_s = now_s;
+        connection.transfer.add(bytes.len());
         let len = bytes.len() as u64;
         self.context.counts.add(Traffic::BytesRead, len);
         // One receive buffer may contain input of several connections. The kernel can reuse the

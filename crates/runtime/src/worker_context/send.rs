@@ -117,6 +117,7 @@ impl<S: Worker> WorkerContext<S> {
         }
         if sent.network_len > 0 {
             connection.active_s = now_s;
+            connection.transfer.add(sent.network_len);
         }
         if sent.returned_len > 0 {
             connection.session.take_back(sent.returned_len);
