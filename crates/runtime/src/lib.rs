@@ -19,8 +19,8 @@
 //!   *open* until the result is delivered to the session.
 //! - *pin*: memory of the service, such as a large value, that is sent without a copy.
 //! - *slow holder*: a connection that keeps memory of the service in use (a pin, or a value that it
-//!   is receiving) while its peer has been inactive for more than a second. If another connection
-//!   waits for memory, the slow holders are closed.
+//!   is receiving) for a peer that has been slow for some seconds while other connections wait for
+//!   memory. It is then closed.
 //! - *task*: the thread or fibre that serves only one connection, in `threads` and `fibres`.
 //!
 //! There are five runtimes ([`Kind`]), which all give the same replies:

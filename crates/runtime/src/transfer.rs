@@ -1,5 +1,5 @@
-//! How fast a connection exchanges bytes with its peer, to find those that hold the service's memory
-//! for longer than they need.
+//! How fast a connection exchanges bytes with its peer, to find those that hold the service's
+//! memory for longer than they need.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -25,9 +25,9 @@ impl Transfer {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a connection that holds memory has been watched for [`HOLDER_WATCH_S`] seconds and
-    /// has transferred less than [`HOLDER_RATE_MIN`] in each. Called every second while others wait
-    /// for memory; the first call begins the watch.
+    /// Whether a connection that holds memory has been watched for more than [`HOLDER_WATCH_S`]
+    /// seconds and has transferred less than [`HOLDER_RATE_MIN`] per second. Called at least every
+    /// second while others wait for memory; the first call begins the watch.
     pub(crate) fn is_too_slow(&self, now_s: u32) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let from_s = self.watched_from_s.load(Ordering::Relaxed);

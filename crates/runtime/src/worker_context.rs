@@ -234,8 +234,8 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Returns the slow holders: connections that hold memory of the service and whose peers have
-    /// been too slow for some seconds. The caller closes them. Called every second. Returns none unless a
-    /// connection of any worker waits for memory.
+    /// been too slow for some seconds. The caller closes them. Called at least every second.
+    /// Returns none unless a connection of any worker waits for memory.
     pub(crate) fn slow_holders<I>(&self, table: &ConnectionTable<S, I>, now_ns: u64) -> Vec<Slot> {
         let (counts, now_s) = (&self.setup.counts, second(now_ns));
         if !counts.is_memory_requested(now_s) {

@@ -22,6 +22,10 @@ const SLOW_MAX: u32 = 3;
 /// Steps after which the count of slow ones restarts. 32 huge pages take this many steps.
 const SLOW_WINDOW_STEPS: u32 = 1024;
 
+/// How long the start of a server populates memory, in nanoseconds: then it serves, and a signal
+/// stops it. The rest is populated meanwhile.
+const START_MAX_NS: u64 = 1_000_000_000;
+
 /// Runs maintenance steps with pauses, and stops using huge pages if they are slow to populate.
 pub(crate) struct MaintenancePacer {
     store: Arc<Store>,
@@ -48,10 +52,11 @@ impl MaintenancePacer {
         }
     }
 
-    /// Runs all pending maintenance without pauses, before the server accepts connections. `log`
-    /// receives lines for the operator.
-    pub(crate) fn run_all(&mut self, log: &mut dyn FnMut(&str)) {
-        while self.has_more {
+    /// Runs pending maintenance without pauses, before the server accepts connections, but for no
+    /// longer than [`START_MAX_NS`]. `log` receives lines for the operator.
+    pub(crate) fn run_at_start(&mut self, log: &mut dyn FnMut(&str)) {
+        let end_ns = monotonic_ns() + START_MAX_NS;
+        while self.has_more && monotonic_ns() < end_ns {
             self.step(log);
         }
     }
@@ -149,7 +154,7 @@ mod tests {
         let store = Store::new(CONFIG).unwrap();
         let mut maintenance = MaintenancePacer::new(&store, false);
         let mut ignore = |_: &str| {};
-        maintenance.run_all(&mut ignore);
+        maintenance.run_at_start(&mut ignore);
         assert_eq!(maintenance.next_step_in_ns(), None);
         let before_ns = monotonic_ns();
         maintenance.step_unless_paused(&mut ignore);

@@ -136,7 +136,7 @@ impl Foundation<'_> {
                 say(line);
             }
         };
-        maintenance.run_all(&mut log_verbose);
+        maintenance.run_at_start(&mut log_verbose);
         let documents = documents.map(|(bound, root)| Parts::new(bound, root, config));
         let documents = documents.transpose()?;
         let http = documents.as_ref().map(HttpState::new);

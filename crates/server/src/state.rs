@@ -520,6 +520,7 @@ fn memory(store: &Statistics, now: Now, reset: &Reset, out: &mut dyn StatWriter)
     out.number(b"segment_waits", store.waits);
     out.number(b"bytes_pinned", store.bytes_pinned);
     out.number(b"bytes_held", store.bytes_held);
+    out.number(b"bytes_spooled", store.bytes_spooled);
     out.number(b"curr_items", store.items);
     let before = &reset.store;
     let stored = store.items_stored - before.items_stored;

@@ -90,8 +90,9 @@ pub(crate) trait EncodedItem {
     /// The value as slices in order.
     fn value(&self) -> impl Iterator<Item = &[u8]>;
 
-    /// Pins the value. Returns `None` if pins hold too much memory already.
-    fn pin(&self) -> Option<Self::Pin>;
+    /// Pins the value, or copies it if `may_copy` allows that. Returns `None` if pins and copies
+    /// hold too much memory already.
+    fn pin(&self, may_copy: bool) -> Option<Self::Pin>;
 
     /// What the item records of earlier reads and writes.
     fn history(&self) -> ItemHistory;
@@ -153,8 +154,8 @@ impl EncodedItem for Item<'_> {
     }
 
     #[inline(always)]
-    fn pin(&self) -> Option<ValuePin> {
-        Item::pin(self).map(ValuePin)
+    fn pin(&self, may_copy: bool) -> Option<ValuePin> {
+        Item::pin(self, may_copy).map(ValuePin)
     }
 
     #[inline(always)]
@@ -192,7 +193,9 @@ pub(crate) fn push_value<I: EncodedItem>(
         bytes.extend_from_slice(end);
         return Some(());
     }
-    let pin = item.pin()?;
+    // One copy for each connection: the next value is sent when this one has been received.
+    let may_copy = !out.has_pins();
+    let pin = item.pin(may_copy)?;
     header(out.bytes_mut());
     out.push_pin(pin);
     out.bytes_mut().extend_from_slice(end);

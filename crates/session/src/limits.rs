@@ -9,7 +9,8 @@ pub const COPY_MAX: usize = 16 * 1024;
 pub const SPOOL_CHUNK_MIN: usize = 4 * 1024;
 /// Maximum of the same.
 pub const SPOOL_CHUNK_MAX: usize = 64 * 1024;
-/// Maximum number of bytes of such a value that a turn moves to the segments. This takes about 30 µs.
+/// Maximum number of bytes of such a value that a turn moves to the segments. This takes about 30
+/// µs.
 pub const SPOOL_MOVED_PER_TURN: usize = 256 * 1024;
 /// Maximum number of keys of one `get` that are answered in one turn.
 pub const KEYS_PER_TURN: usize = 256;

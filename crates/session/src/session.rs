@@ -363,6 +363,9 @@ impl Session {
     /// after the prepared requests: the next turn decodes again from the first unanswered request,
     /// where the number would be wrong.
     ///
+    /// If the replies so far pin values, the request waits until these have been sent, and not for
+    /// memory that slower connections hold.
+    ///
     /// If the request that was not executed needs an item that is only in the tier, the session
     /// waits for this item and not for memory. The read of the item begins only when the client has
     /// received the replies so far. Otherwise, clients that receive nothing could fill the memory
@@ -375,7 +378,7 @@ impl Session {
         out: &Output,
     ) -> Progress {
         self.scanned = 0;
-        if next == Next::Memory && !out.is_empty() && context.wants_items() {
+        if next == Next::Memory && (out.has_pins() || !out.is_empty() && context.wants_items()) {
             next = Next::OutputSpace;
         } else if next == Next::Memory
             && let Some((fetch, needed)) = context.begin_fetch()

@@ -40,7 +40,8 @@ use crate::heap::block::Block;
 use crate::index::writer::Writer;
 use crate::index::{Entry, Found};
 use crate::limits::{
-    COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, DEAD_PART, STEP_BYTES, STEP_ITEMS, STEPS_MAX,
+    COMPACTION_STEPS, COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, DEAD_PART, STEP_BYTES, STEP_ITEMS,
+    STEPS_MAX,
 };
 use crate::log::draft::Draft;
 use crate::log::{AllocTarget, Allocation, EvacuationReason, Gain, Selection, Victim};
@@ -71,12 +72,18 @@ impl Worker {
     }
 
     /// Makes the evacuation steps of a write of `bytes` bytes: one, and one more per
-    /// [`STEP_BYTES`], but at most [`STEPS_MAX`].
+    /// [`STEP_BYTES`], or [`COMPACTION_STEPS`] times as many of a compaction, but at most
+    /// [`STEPS_MAX`].
     #[cold]
     fn evacuate_for_write(&mut self, bytes: usize, now_s: u32) {
-        for _ in 0..(1 + bytes / STEP_BYTES).min(STEPS_MAX) {
-            if !self.evacuate_step(STEP_ITEMS, now_s) {
-                break;
+        let mut steps = 1 + bytes / STEP_BYTES;
+        let mut made = 0;
+        while made < steps.min(STEPS_MAX) && self.evacuate_step(STEP_ITEMS, now_s) {
+            made += 1;
+            let is_compacting =
+                |cursor: &Cursor| cursor.victim().reason == EvacuationReason::Compact;
+            if made == 1 && self.cursor.as_ref().is_some_and(is_compacting) {
+                steps *= COMPACTION_STEPS;
             }
         }
     }
@@ -146,7 +153,7 @@ impl Worker {
         {
             // The cursor is the right to evacuate the victim, and the position in it. The lease is
             // the worker's reference to the store, which the cursor clones.
-            self.cursor = Some(Cursor::new(&self.lease, victim));
+            self.cursor = Some(self.cursor_of(victim));
         }
         self.cursor.is_some() && self.evacuate_step(budget, now_s)
     }
@@ -165,10 +172,9 @@ impl Worker {
             None => match self.store.log.select_victim(now_s, self.gain()) {
                 Selection::Victim(victim) => {
                     self.record_lifetime(victim, now_s);
-                    Cursor::new(&self.lease, victim)
+                    self.cursor_of(victim)
                 }
-                Selection::SearchOn => return true,
-                Selection::None => return false,
+                Selection::SearchOn | Selection::None => return false,
             },
         };
         let mut budget_left = budget;
@@ -184,7 +190,7 @@ impl Worker {
                         budget_left = budget_left.saturating_sub(len / COPY_BYTES_PER_VISIT);
                     }
                     BlockOutcome::Evicted => cursor.count(len, false),
-                    BlockOutcome::Expired => cursor.count(len, true),
+                    BlockOutcome::Expired { item_len } => cursor.count(len.max(item_len), true),
                     BlockOutcome::Dead => {}
                     // Dropping the cursor abandons the evacuation.
                     BlockOutcome::NoSpace => return false,
@@ -193,6 +199,8 @@ impl Worker {
             if !has_more {
                 self.counters.count(Counter::Evacuated);
                 if cursor.victim().reason == EvacuationReason::Evict {
+                    let part = self.store.log.heap.segment(cursor.victim().number).part();
+                    self.expired_thousandths[part as usize] = cursor.expired_thousandths();
                     // Adapt the number of ghosts to the number of items.
                     self.store.ghosts.fit(self.store.index.len());
                 }
@@ -206,15 +214,23 @@ impl Worker {
         true
     }
 
+    fn cursor_of(&self, victim: Victim) -> Cursor {
+        let part = self.store.log.heap.segment(victim.number).part();
+        Cursor::new(&self.lease, victim, self.expired_thousandths[part as usize])
+    }
+
     /// How the next victim may gain memory.
     fn gain(&self) -> Gain {
         if !self.store.config().evicts {
             return Gain::NeverEvict;
         }
+        let log = &self.store.log;
         let (live, occupied) = self.store.live_and_occupied_bytes();
-        let memory = u64::from(self.store.log.segment_limit())
-            * u64::from(self.store.log.heap.segment_size());
-        match occupied.saturating_sub(live) * DEAD_PART >= memory {
+        let memory = u64::from(log.segment_limit()) * u64::from(log.heap.segment_size());
+        let is_dead = occupied.saturating_sub(live) * DEAD_PART >= memory.max(occupied);
+        // After the limit was lowered, live items may have to go in any case. And copies would use
+        // up the last free segments.
+        match is_dead && live <= memory && !log.is_critical(false) {
             true => Gain::Compact {
                 live_thousandths: live * 1000 / occupied.max(1),
             },
@@ -271,9 +287,11 @@ impl Worker {
         // checks this again under a lock, and returns false if meanwhile a touch (a command that
         // sets the expiry of an item) has extended the item's expiry, or another worker has moved
         // the head block. Then the item is treated as one that has not expired.
-        let is_invalid = self.miss_reason(head, self.block(head), now_s).is_some();
+        let head_block = self.block(head);
+        let item_len = head_block.value_len();
+        let is_invalid = self.miss_reason(head, head_block, now_s).is_some();
         if is_invalid && self.unlink_expired(visited.hash, head, now_s) {
-            return BlockOutcome::Expired;
+            return BlockOutcome::Expired { item_len };
         }
         if let EvictionDecision::Keep { part, frequency } =
             self.eviction_decision(entry, block, cursor, now_s)
@@ -281,7 +299,10 @@ impl Worker {
             if self.copy_block(visited, block, part, frequency, now_s) {
                 return BlockOutcome::Copied;
             }
-            if victim.reason == EvacuationReason::Compact || !self.store.config().evicts {
+            if !self.store.config().evicts {
+                return BlockOutcome::NoSpace;
+            }
+            if victim.reason == EvacuationReason::Compact {
                 self.store.log.give_up_compaction();
                 return BlockOutcome::NoSpace;
             }
@@ -469,8 +490,11 @@ impl Worker {
 enum BlockOutcome {
     Copied,
     Evicted,
-    /// The block's item had expired or been flushed, and was unlinked.
-    Expired,
+    /// The block's item had expired or been flushed, and was unlinked. Its other blocks, if any,
+    /// are dead now.
+    Expired {
+        item_len: usize,
+    },
     /// The block was dead before.
     Dead,
     /// The block is still live, and there is no space for the copy that would keep it.

@@ -13,7 +13,10 @@
 //! for very long, and nearly every key that returns would skip its probation. So only as many sets
 //! are used as are needed for [`GHOSTS_PER_ITEM`] ghosts per item.
 
+use std::io;
+
 use crate::limits::{GHOST_PART, GHOST_SETS_TOLERANCE, GHOSTS_PER_ITEM};
+use crate::region::{Table, Zeroed};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of ghosts in a set. A set has two words of four ghosts.
@@ -26,12 +29,18 @@ const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 /// Size of a set in bytes.
 const SET_BYTES: usize = GHOSTS_PER_SET * TAG_BITS as usize / 8;
 
+/// The ghosts whose hashes select the same place. The first word contains the younger half.
+#[derive(Debug, Default)]
+struct Set([AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]);
+
+// SAFETY: an atomic integer of zero bytes is 0, its default.
+unsafe impl Zeroed for Set {}
+
 /// The ghosts of a store, as a table of sets. Threads update a set without a lock, by separate
 /// loads and stores of its words, so concurrent updates may lose a ghost.
 #[derive(Debug)]
 pub struct Ghosts {
-    /// In each set, the first word contains the younger half of the ghosts.
-    sets: Box<[[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]]>,
+    sets: Table<Set>,
     /// Number of sets in use, at least one. The sets in use are the first ones of the table.
     used: AtomicU64,
 }
@@ -44,17 +53,23 @@ impl Ghosts {
     }
 
     /// Creates an empty table of at most `bytes` bytes, but at least one set.
-    pub fn new(bytes: usize) -> Self {
+    ///
+    /// # Errors
+    /// The address space is exhausted.
+    pub fn new(bytes: usize) -> io::Result<Self> {
         let sets = (bytes / SET_BYTES).max(1);
-        Self {
-            sets: (0..sets).map(|_| Default::default()).collect(),
+        let table = Table::reserve(sets)?;
+        // A page becomes resident when a worker remembers a ghost there, which must not take long.
+        table.disable_huge();
+        Ok(Self {
+            sets: table,
             used: AtomicU64::new(sets as u64),
-        }
+        })
     }
 
     /// Size of the table in bytes.
     pub fn bytes(&self) -> u64 {
-        (self.sets.len() * SET_BYTES) as u64
+        (self.sets.all().len() * SET_BYTES) as u64
     }
 
     /// Maximum number of ghosts in the sets that are used.
@@ -68,7 +83,7 @@ impl Ghosts {
     /// still contains its old ghosts, which newer ghosts soon replace.
     pub fn fit(&self, items: u64) {
         let wanted = (items * GHOSTS_PER_ITEM).div_ceil(GHOSTS_PER_SET as u64);
-        let wanted = wanted.clamp(1, self.sets.len() as u64);
+        let wanted = wanted.clamp(1, self.sets.all().len() as u64);
         let used = self.used.load(Ordering::Relaxed);
         if wanted > used * GHOST_SETS_TOLERANCE || wanted * GHOST_SETS_TOLERANCE < used {
             // If two workers change the number concurrently, either number will do.
@@ -121,7 +136,7 @@ impl Ghosts {
         // its lower half.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
         let number = ((mixed & 0xffff_ffff) * self.used.load(Ordering::Relaxed)) >> 32;
-        let set = &self.sets[number as usize];
+        let Set(set) = &self.sets.all()[number as usize];
         // A tag is never 0, because 0 in a set means "no ghost".
         (set, (mixed >> 48).max(1))
     }
@@ -141,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_set_remembers_its_last_eight_ghosts_until_each_is_removed() {
-        let ghosts = Ghosts::new(16);
+        let ghosts = Ghosts::new(16).unwrap();
         assert_eq!(ghosts.bytes(), 16);
         let hashes: Vec<u64> = (1..=9_u64)
             .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -164,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_number_of_ghosts_follows_the_number_of_items() {
-        let ghosts = Ghosts::new(1000 * SET_BYTES);
+        let ghosts = Ghosts::new(1000 * SET_BYTES).unwrap();
         let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let remembered = |items| {
             ghosts.fit(items);
@@ -195,7 +210,7 @@ mod tests {
 
     #[test]
     fn all_sets_are_used_if_their_number_is_not_a_power_of_two() {
-        let ghosts = Ghosts::new(100 * SET_BYTES);
+        let ghosts = Ghosts::new(100 * SET_BYTES).unwrap();
         let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..100_000).for_each(|n| ghosts.remember(hash(n)));
         let newest = (99_000..100_000).filter(|&n| ghosts.take(hash(n))).count();

@@ -403,8 +403,8 @@ impl Index {
         is_rewriting.store(false, Ordering::Relaxed);
     }
 
-    /// Splits a bucket if the load is high, or merges one if it is low. Waits for another thread that
-    /// is doing so only if the load is at [`LOAD_URGENT`]. The caller holds no lock.
+    /// Splits a bucket if the load is high, or merges one if it is low. Waits for another thread
+    /// that is doing so only if the load is at [`LOAD_URGENT`]. The caller holds no lock.
     pub(crate) fn resize_step(&self) -> ResizeStep {
         let buckets = self.buckets.load(Ordering::Relaxed);
         let is_due = self.load_is_above(buckets, self.load_max) || self.shrinks(buckets);

@@ -54,7 +54,8 @@
 //! - Resident segments, index, ghosts and miniatures together stay at or below the memory limit,
 //!   except while segments are still being evacuated after the limit was lowered.
 //! - An operation visits at most [`limits::VISITS_MAX`] blocks and buckets in addition to those of
-//!   its own keys, unless it writes more than 12 KiB or finds no free segment.
+//!   its own keys, unless it writes more than 12 KiB, finds no free segment, or finds its place in
+//!   an index that can grow full.
 //! - An expired or flushed item is never returned.
 
 mod config;

@@ -74,8 +74,8 @@ pub(crate) const WAIT_STEPS_MAX: usize = 256;
 pub(crate) const COPY_BYTES_PER_VISIT: usize = 1024;
 /// The memory limit cannot be lowered below this fraction (1/N) of the initial memory.
 pub(crate) const LIMIT_PART: u64 = 8;
-/// While at least this fraction (1/N) of the memory is dead, segments are compacted and no item is
-/// evicted.
+/// While at least this fraction (1/N) of the memory is dead, segments are compacted, and none is
+/// evicted as long as there is memory for copies.
 pub(crate) const DEAD_PART: u64 = 10;
 /// An eviction begins as if this fraction (1/N) of its segment had been visited.
 pub(crate) const ASSUMED_PART: u32 = 16;
@@ -130,6 +130,8 @@ pub const HUGE_FROM: u64 = 256 << 20;
 /// Bytes populated in one step of page maintenance. A step takes about 25 µs, which is too short to
 /// affect tail latencies.
 pub(crate) const POPULATE_BYTES: u32 = 64 << 10;
+/// At most this many bytes of segments are populated before they are needed.
+pub(crate) const POPULATED_AHEAD_MAX: u64 = 1 << 30;
 /// The index has one shard per this many bytes of memory.
 pub(crate) const SHARD_MEMORY: u64 = 2 << 20;
 /// Maximum number of index shards.
@@ -145,10 +147,13 @@ pub(crate) const INDEX_PART: u64 = 2;
 /// While fewer segments than the reserve are free, a write makes one evacuation step, plus one step
 /// per this many bytes of the block that it writes.
 pub(crate) const STEP_BYTES: usize = 4 * 1024;
+/// A write makes this many times as many steps while it compacts, because a compaction gains less
+/// than it copies: of segments that are nine tenths live, a ninth.
+pub(crate) const COMPACTION_STEPS: usize = 3;
 /// Maximum number of evacuation steps that a write makes before it allocates.
 pub(crate) const STEPS_MAX: usize = 32;
 /// Number of times that a worker yields while no segment is free for a copy. After that, the worker
-/// evicts the item, or abandons the evacuation if the store does not evict.
+/// evicts the item, or abandons the evacuation if it is a compaction or the store does not evict.
 pub(crate) const COPY_WAITS_MAX: usize = 200;
 /// Number of times that a worker yields while no segment is free for a new block. After that, the
 /// worker defers the request, because its other connections are waiting meanwhile.
@@ -161,6 +166,8 @@ pub const HELD_PART: u32 = 8;
 pub const SPOOL_MIN: u64 = 32 << 20;
 /// A value of at most this many bytes is copied to the spool if it cannot be pinned.
 pub const COPIED_PIN_MAX: usize = 1 << 20;
+/// The same for a read that changes the item, which copies the value under the lock of its shard.
+pub const COPIED_UNDER_LOCK_MAX: usize = 64 << 10;
 /// Maximum number of blocks and index buckets that an operation visits in addition to those of its
 /// keys, unless it writes more than 12 KiB or finds no free segment.
 pub const VISITS_MAX: usize = 64;
@@ -168,8 +175,8 @@ pub const VISITS_MAX: usize = 64;
 pub const STEP_ITEMS: usize = 16;
 /// Maximum number of buckets in the queue of the breadth-first search for a free index slot.
 pub(crate) const KICK_BUCKETS: usize = 48;
-/// Maximum number of buckets that the search for a free index slot visits in a store that does not
-/// evict. There a failed search rejects the write, so a long search is better.
+/// Maximum number of buckets that the search for a free index slot visits if the store does not
+/// evict, or if the index can grow and a search within [`VISITS_MAX`] found none.
 pub(crate) const LONG_SEARCH_BUCKETS: usize = 8 * KICK_BUCKETS;
 /// Number of entries of a bucket of the index.
 pub const BUCKET_ENTRIES: usize = 8;

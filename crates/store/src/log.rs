@@ -94,8 +94,6 @@ pub(crate) struct Log {
     /// Whether the segment that was most recently selected for evacuation was selected to evict its
     /// items, and not because it has few live bytes.
     is_evicting: AtomicBool,
-    /// See [`Log::expired_thousandths`].
-    expired_thousandths: AtomicU32,
     /// Index of the current policy in [`POLICIES`](crate::eviction_policy::POLICIES).
     eviction_policy: AtomicU32,
     /// The number of segments that the largest item written so far takes, or 0 if every item fits
@@ -134,7 +132,6 @@ impl Log {
             next_open_segment: AtomicU32::new(0),
             openings: Default::default(),
             is_evicting: AtomicBool::new(false),
-            expired_thousandths: AtomicU32::new(0),
             eviction_policy: AtomicU32::new(0),
             largest_item: AtomicU32::new(0),
             mean_lifetime: AtomicU32::new(0),

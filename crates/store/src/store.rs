@@ -127,7 +127,7 @@ impl Store {
             heap.advise_huge();
             index.advise_huge();
         }
-        let ghosts = Ghosts::new(geometry.ghost_bytes);
+        let ghosts = Ghosts::new(geometry.ghost_bytes).map_err(ConfigError::NoSpace)?;
         let epochs = Epochs::new();
         let miniatures = Miniatures::new(geometry.miniature_slots);
         let other = index.bytes() + ghosts.bytes() + miniatures.bytes();

@@ -67,6 +67,9 @@ pub struct Worker {
     sample_limiter: SampleLimiter,
     /// The segment that the worker is evacuating, and the position in it.
     pub(crate) cursor: Option<Cursor>,
+    /// How much of the segment of each part that the worker has evicted last had expired, in
+    /// thousandths of its items' bytes.
+    pub(crate) expired_thousandths: [u32; 2],
     /// The holes that this worker's writes have left.
     pub(crate) holes: RefCell<Holes>,
     /// The tier's copy that this worker is writing back into memory.
@@ -105,6 +108,7 @@ impl Worker {
             reads_until_sample: Cell::new(0),
             sample_limiter: SampleLimiter::default(),
             cursor: None,
+            expired_thousandths: [0; 2],
             holes: RefCell::new(Holes::new()),
             restoring: None,
             evicted: RefCell::default(),

@@ -75,14 +75,22 @@ struct Slot {
 }
 
 impl Index {
-    /// An index with space for at least `entries`.
-    pub(crate) fn new(entries: u64) -> Self {
+    /// An index with space for at least `entries`. `None` if there is no memory for it.
+    pub(crate) fn new(entries: u64) -> Option<Self> {
         let per_shard = entries / (INDEX_SHARDS * BUCKET_ENTRIES) as u64 + 2;
-        let shard = || Mutex::new(vec![EMPTY; per_shard as usize].into_boxed_slice());
-        Self {
-            shards: (0..INDEX_SHARDS).map(|_| shard()).collect(),
+        // The kernel refuses what it can never provide, if it is asked for all at once.
+        let all = per_shard as usize * INDEX_SHARDS * size_of::<Bucket>();
+        Vec::<u8>::new().try_reserve_exact(all).ok()?;
+        let shard = || {
+            let mut buckets = Vec::new();
+            buckets.try_reserve_exact(per_shard as usize).ok()?;
+            buckets.resize(per_shard as usize, EMPTY);
+            Some(Mutex::new(buckets.into_boxed_slice()))
+        };
+        Some(Self {
+            shards: (0..INDEX_SHARDS).map(|_| shard()).collect::<Option<_>>()?,
             buckets_per_shard: per_shard,
-        }
+        })
     }
 
     /// The size in bytes.
@@ -274,7 +282,7 @@ mod tests {
 
     #[test]
     fn entries_are_found_replaced_and_removed() {
-        let (index, ring) = (Index::new(1000), Ring::new(8));
+        let (index, ring) = (Index::new(1000).unwrap(), Ring::new(8));
         let sequence = ring.open(0).unwrap().sequence;
         for number in 0..1000 {
             index.insert(mix(number), address(sequence, number as u32), &ring);
@@ -300,7 +308,7 @@ mod tests {
 
     #[test]
     fn entries_of_reused_segments_are_invalid_and_their_slots_free() {
-        let (index, ring) = (Index::new(100), Ring::new(2));
+        let (index, ring) = (Index::new(100).unwrap(), Ring::new(2));
         let first = ring.open(0).unwrap().sequence;
         index.insert(mix(1), address(first, 0), &ring);
         let second = ring.open(0).unwrap().sequence;
@@ -324,7 +332,7 @@ mod tests {
     /// With as many entries as it was made for, hardly any copy is lost.
     #[test]
     fn the_index_fills_evenly() {
-        let (index, ring) = (Index::new(125_000), Ring::new(4));
+        let (index, ring) = (Index::new(125_000).unwrap(), Ring::new(4));
         let sequence = ring.open(0).unwrap().sequence;
         let lost = (0..100_000).filter(|&number| {
             let replaced = index.insert(mix(number), address(sequence, number as u32), &ring);

@@ -60,6 +60,12 @@ pub enum RulesError {
         /// The size of a segment.
         segment: u64,
     },
+    /// There is no memory for the index.
+    #[error(
+        "there is no memory for an index of {0} items; make the tier smaller, or say that its items \
+         are larger"
+    )]
+    Memory(u64),
     /// The size of a segment is not possible.
     #[error("a segment has {SEGMENT_UNIT} to {SEGMENT_BYTES_MAX} bytes, not {0}")]
     Segment(u64),
@@ -145,6 +151,7 @@ impl Tier {
         let count = u32::try_from(slots.len()).unwrap_or(u32::MAX);
         let items = slots.len() as u64 * segment / u64::from(rules.item_bytes);
         let index = Index::new(items * INDEX_SPARE_PERCENT / 100);
+        let index = index.ok_or(RulesError::Memory(items))?;
         let counters = Counters::default();
         add(&counters.segments, u64::from(count));
         add(&counters.segment_bytes, segment);

@@ -109,7 +109,7 @@ impl Segments {
                 .is_none()
                 .then(|| Miniatures::new(shape.miniature_slots)),
             limiter: SampleLimiter::default(),
-            ghosts: Ghosts::new(shape.ghost_bytes as usize),
+            ghosts: Ghosts::new(shape.ghost_bytes as usize).expect("address space for the ghosts"),
             mean_lifetime: MeanLifetime::default(),
             requests: 0,
         }

@@ -309,6 +309,11 @@ static ROWS: &[Row] = &[
         "held_bytes",
         "Segments that connections keep from being reused.",
     ),
+    gauge(
+        "bytes_spooled",
+        "spooled_bytes",
+        "Values outside the segments that are being received or sent.",
+    ),
     gauge("segment_bytes", "segment_size_bytes", "Size of a segment."),
     gauge("segments", "segments", "Resident segments."),
     gauge(

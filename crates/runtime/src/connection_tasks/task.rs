@@ -435,9 +435,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                     return false;
                 }
             }
+            self.peer.transfer.add(sent_once.len);
             // The time of activity matters only if the peer could delay the task, or keep pinned
             // memory in use. Otherwise save the reading of the clock.
-            self.peer.transfer.add(sent_once.len);
             if sent_once.len > 0 && (has_pins || may_block) {
                 self.peer.set_active(second(monotonic_ns()));
             }

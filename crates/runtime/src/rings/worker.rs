@@ -302,8 +302,8 @@ impl<S: service::Worker> Worker<S> {
                 // If the peer has only shut down its sending side, it still gets the replies to
                 // earlier requests. If the peer has hung up, the connection is closed, which
                 // cancels the tickets for whose results the connection waits.
-                let has_hung_up = connection.tickets.count() > 0
-                    && connection.io.transport.stream().hangs_up_within(0);
+                let waits = connection.tickets.count() > 0 || connection.io.waits_for_memory;
+                let has_hung_up = waits && connection.io.transport.stream().hangs_up_within(0);
                 if has_hung_up {
                     self.close(slot);
                 } else {
@@ -372,19 +372,19 @@ impl<S: service::Worker> Worker<S> {
         connection.io.is_hang_up_watched = false;
         if connection.io.is_closed {
             self.free_slot_if_unused(slot);
-        } else if connection.tickets.count() > 0
+        } else if (connection.tickets.count() > 0 || connection.io.waits_for_memory)
             && connection.io.transport.stream().hangs_up_within(0)
         {
             self.close(slot);
         }
     }
 
-    /// If the connection has open tickets and no receive is in progress, starts an operation that
-    /// makes the kernel post an event when the peer hangs up. (A receive in progress would report
-    /// the hang-up.)
+    /// If the connection waits for memory or has open tickets, and no receive is in progress,
+    /// starts an operation that makes the kernel post an event when the peer hangs up. (A receive
+    /// in progress would report the hang-up.)
     pub(super) fn watch_hang_up(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
-            && connection.tickets.count() > 0
+            && (connection.tickets.count() > 0 || connection.io.waits_for_memory)
             && !connection.io.is_receiving
             && !connection.io.reached_eof
             && !connection.io.is_hang_up_watched

@@ -66,6 +66,7 @@ pub(super) fn read_key<E: Encode>(
         // The encoder does not copy a longer value but pins it: the value stays in the store's
         // memory until it has been sent.
         pin_if_longer_than: options.with_value.then_some(COPY_MAX),
+        may_copy: !out.has_pins(),
         recache: Recache::Never,
     };
     let mut known_cas = None;

@@ -16,7 +16,7 @@ impl Worker {
         self.cursor = None;
         self.store.log.seal_all();
         while let Some(victim) = self.store.log.select_any_victim() {
-            let mut cursor = Cursor::new(&self.lease, victim);
+            let mut cursor = Cursor::new(&self.lease, victim, 0);
             while let Some((location, block)) = cursor.next() {
                 let hash = match block.is_piece() {
                     true => block.piece_hash(),

@@ -6,7 +6,7 @@
 //! may need. An upload gets it only while at most half of them are held, so that uploads leave the
 //! other half to pins.
 //!
-//! A value for which there is no credit does not wait for one: it is sent from a copy, or received
+//! A value for which there is no credit need not wait for one: it is sent from a copy, or received
 //! into memory outside the segments. This memory, the *spool*, is charged by its bytes, and bounded
 //! too.
 
@@ -78,14 +78,20 @@ impl Holds {
     /// The bound is 1/[`HELD_PART`] of these for a pin, and half of that for an upload, at least
     /// one segment. Returns `None` if `count` and the number of held segments together exceed the
     /// bound. A request while no segment is held is granted even above the bound, so that a store
-    /// with little memory can serve its largest item.
+    /// with little memory can serve its largest item. So is one of an upload that is longer than
+    /// its bound, while what is held is within it.
     pub(crate) fn request(&self, count: u32, holder: Holder, segment_limit: u32) -> Option<Credit> {
         let bound = match holder {
             Holder::Pin => segment_limit / HELD_PART,
             Holder::Upload => segment_limit / HELD_PART / 2,
         };
         let held_max = bound.max(1);
-        let grant = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= held_max);
+        let is_oversized = holder == Holder::Upload && count > held_max;
+        let grant = |held: u32| {
+            let is_granted =
+                held == 0 || held + count <= held_max || is_oversized && held <= held_max;
+            is_granted.then_some(held + count)
+        };
         self.segments
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant)
             .is_ok()

@@ -40,17 +40,6 @@ impl Log {
         }
     }
 
-    /// How much of the last segment that was evicted had expired, in thousandths of its items'
-    /// bytes.
-    pub(crate) fn expired_thousandths(&self) -> u32 {
-        self.expired_thousandths.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn record_expired_thousandths(&self, thousandths: u32) {
-        self.expired_thousandths
-            .store(thousandths, Ordering::Relaxed);
-    }
-
     /// Adds the lifetime of a main-part segment, in seconds, to the moving average.
     pub(crate) fn record_lifetime(&self, lifetime_s: u32) {
         let MeanLifetime(next) = self.mean_lifetime().after(lifetime_s);

@@ -4,6 +4,7 @@
 
 use super::Log;
 use crate::heap::SegmentNumber;
+use crate::limits::POPULATED_AHEAD_MAX;
 use crate::sync::atomic::Ordering;
 
 impl Log {
@@ -31,7 +32,7 @@ impl Log {
     /// [`Log::populated`].
     pub(crate) fn next_to_populate(&self) -> Option<SegmentNumber> {
         let mut lists = self.lists();
-        let is_short = (lists.free.len() as u32) < 2 * self.reserve();
+        let is_short = (lists.free.len() as u32) < self.populated_ahead();
         if !is_short || self.resident_headroom(&lists) == 0 {
             return None;
         }
@@ -57,13 +58,20 @@ impl Log {
     /// segment is not taken, so a worker may open it before it is populated.
     pub(crate) fn next_fresh(&self) -> Option<SegmentNumber> {
         let mut lists = self.lists();
-        let ahead = (2 * self.reserve()).min(self.resident_headroom(&lists));
+        let ahead = self.populated_ahead().min(self.resident_headroom(&lists));
         let end = (lists.first_unused + ahead).min(self.heap.count());
         let next = lists.first_unpopulated.max(lists.first_unused);
         (next < end).then(|| {
             lists.first_unpopulated = next + 1;
             next
         })
+    }
+
+    /// The number of segments that are populated before they are needed: twice the reserve, but at
+    /// most [`POPULATED_AHEAD_MAX`] bytes.
+    fn populated_ahead(&self) -> u32 {
+        let most = POPULATED_AHEAD_MAX / u64::from(self.heap.segment_size());
+        (2 * self.reserve()).min(most as u32)
     }
 
     /// Returns true if pages may have to be discarded or populated, or if the reclaim time

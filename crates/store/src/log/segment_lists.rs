@@ -38,8 +38,11 @@ pub(super) struct SegmentLists {
     /// The segment that the search for victims (segments to evacuate) with few or no live bytes has
     /// examined last. The search advances through all segment numbers cyclically.
     pub(super) clock_hand: SegmentNumber,
-    /// Number of segments that this search has examined since it last found one.
+    /// Number of segments that this search has examined without success while a tenth of the memory
+    /// is dead.
     pub(super) fruitless: u32,
+    /// No memory was left for the copies of the last compaction.
+    pub(super) must_evict: bool,
 }
 
 impl SegmentLists {

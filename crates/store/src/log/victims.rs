@@ -27,9 +27,9 @@ pub(crate) enum EvacuationReason {
 pub(crate) enum Gain {
     /// The oldest segment, if none is sparse.
     Evict,
-    /// A tenth of the memory is dead, so that no live item has to go: segments of which at most
-    /// this many thousandths are live, which is the mean of all segments. The oldest one only if a
-    /// search of all segments finds none.
+    /// A tenth of the memory is dead, so that no live item has to go: segments of which no more is
+    /// live than the mean of all segments, in thousandths, or which are sparse. The oldest one only
+    /// if a search of all segments finds none.
     Compact { live_thousandths: u64 },
     /// The store does not evict: any segment whose compaction gains something.
     NeverEvict,
@@ -56,14 +56,21 @@ impl Log {
     /// few or no live bytes, and otherwise, if `gain` allows it, the oldest segment of a part.
     pub(crate) fn select_victim(&self, now_s: u32, gain: Gain) -> Selection {
         let mut lists = self.lists();
+        let has_no_copies = std::mem::take(&mut lists.must_evict);
         let cheap = self.find_cheap_victim(&mut lists, now_s, gain);
-        let victim = match (cheap.filter(|victim| self.close(victim)), gain) {
-            (Some(cheap), _) => {
-                lists.fruitless = 0;
-                Some(cheap)
-            }
+        let cheap =
+            cheap.filter(|it| !has_no_copies || it.reason == EvacuationReason::ReclaimEmpty);
+        let cheap = cheap.filter(|victim| self.close(victim));
+        lists.fruitless = match (gain, cheap) {
+            (Gain::Compact { .. }, None) => lists.fruitless.saturating_add(SCAN_SEGMENTS),
+            _ => 0,
+        };
+        let victim = match (cheap, gain) {
+            (Some(cheap), _) => Some(cheap),
             (None, Gain::NeverEvict) => None,
-            (None, Gain::Compact { .. }) if lists.fruitless < lists.first_unused => {
+            (None, Gain::Compact { .. })
+                if !has_no_copies && lists.fruitless < lists.first_unused =>
+            {
                 return Selection::SearchOn;
             }
             (None, _) => self.select_oldest(&mut lists),
@@ -75,9 +82,10 @@ impl Log {
         Selection::Victim(victim)
     }
 
-    /// Makes the next victim one whose items are evicted, because no memory is left for copies.
+    /// Makes the next victim one without live items, or one whose items are evicted, because no
+    /// memory was left for the copies of a compaction.
     pub(crate) fn give_up_compaction(&self) {
-        self.lists().fruitless = SegmentNumber::MAX;
+        self.lists().must_evict = true;
     }
 
     /// Selects and closes a segment without live items. `None` if the search, which examines only
@@ -151,7 +159,6 @@ impl Log {
         // For each part, the segment with the least share of live bytes.
         let mut sparsest = [None; 2];
         let examined = SCAN_SEGMENTS.min(lists.first_unused);
-        lists.fruitless = lists.fruitless.saturating_add(examined);
         for _ in 0..examined {
             lists.clock_hand = if lists.clock_hand + 1 < lists.first_unused {
                 lists.clock_hand + 1

@@ -269,8 +269,8 @@ impl Worker {
             let is_restored = self.restoring.is_some();
             writer.insert(new_block.location, is_restored, may_displace, budget)
         };
-        // An index that can grow has a free slot, so that a long search finds it. One that cannot
-        // grow displaces an entry rather than search for long.
+        // An index that can grow has free slots, of which a long search hardly ever misses all. One
+        // that cannot grow displaces an entry rather than search for long.
         let displaces = evicts && !self.store.index.can_grow();
         let mut inserted = match evicts {
             true => insert(displaces, self.visits_left()),

@@ -85,11 +85,12 @@ impl Item<'_> {
         whole.into_iter().chain(pieces.into_iter().flatten())
     }
 
-    /// Pins the value, so that it can be sent after the closure has returned. `None` if pins and
-    /// uploads hold too much memory already.
+    /// Pins the value, so that it can be sent after the closure has returned. If pins and uploads
+    /// hold too much memory already, copies it if `may_copy` allows that. `None`: neither is
+    /// possible now.
     #[must_use]
-    pub fn pin(&self) -> Option<Pin> {
+    pub fn pin(&self, may_copy: bool) -> Option<Pin> {
         let taken = self.pin.take();
-        taken.or_else(|| Pin::take(self.store, self.location, self.block))
+        taken.or_else(|| Pin::take(self.store, self.location, self.block, may_copy))
     }
 }

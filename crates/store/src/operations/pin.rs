@@ -10,7 +10,8 @@ use crate::store::Store;
 use crate::sync::Arc;
 
 /// A reference to a value that stays valid as long as the pin exists, even if the value's item is
-/// replaced or evicted. The pin holds the segments of the value, so they are not reused.
+/// replaced or evicted. The pin holds the segments of the value, so they are not reused, or has a
+/// copy of the value.
 #[derive(Debug)]
 pub struct Pin {
     store: Arc<Store>,
@@ -25,8 +26,14 @@ pub struct Pin {
 impl Pin {
     /// Pins the value of an item. The caller must be a worker that has found the block and has not
     /// been quiescent since. If pins and uploads hold as many segments as they may, copies a value
-    /// of at most [`COPIED_PIN_MAX`] bytes. Returns `None` if there is no space for a copy either.
-    pub(crate) fn take(store: &Arc<Store>, location: Location, block: Block<'_>) -> Option<Self> {
+    /// of at most [`COPIED_PIN_MAX`] bytes, if `may_copy` allows that. Returns `None` if there is
+    /// no space for a copy either.
+    pub(crate) fn take(
+        store: &Arc<Store>,
+        location: Location,
+        block: Block<'_>,
+        may_copy: bool,
+    ) -> Option<Self> {
         let blocks = blocks_of(location, block);
         let mut segments: Vec<_> = blocks
             .iter()
@@ -39,7 +46,8 @@ impl Pin {
             .request(segments.len() as u32, Holder::Pin, segment_limit)
         {
             Some(credit) => Some(Self::hold(store, blocks, block.value_len(), credit)),
-            None => Self::copied(store, &blocks, block.value_len()),
+            None if may_copy => Self::copied(store, &blocks, block.value_len()),
+            None => None,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::expiry::Expiry;
 use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::index::Entry;
-use crate::limits::TOUCH_MOVES_MAX;
+use crate::limits::{COPIED_UNDER_LOCK_MAX, TOUCH_MOVES_MAX};
 use crate::log::draft::Draft;
 use crate::miniature::SampledAccess;
 use crate::miss::Miss;
@@ -35,6 +35,8 @@ pub struct Read {
     /// pins no value. A read that touches or claims the item takes the pin for `visit` before it
     /// changes the item. So the item is unchanged if no pin is available.
     pub pin_if_longer_than: Option<usize>,
+    /// Whether a value that this read cannot pin for `visit` may be copied instead.
+    pub may_copy: bool,
 }
 
 /// When a read claims an item that is not stale.
@@ -189,7 +191,8 @@ impl Worker {
         let block = self.block(location);
         let pin = match options.pin_if_longer_than {
             Some(copied_max) if block.value_len() > copied_max => {
-                match Pin::take(&self.store, location, block) {
+                let may_copy = options.may_copy && block.value_len() <= COPIED_UNDER_LOCK_MAX;
+                match Pin::take(&self.store, location, block, may_copy) {
                     None => return Ok(None),
                     some => some,
                 }

@@ -44,6 +44,8 @@ impl<T: Zeroed> Table<T> {
 
     pub(crate) fn populate(&self, _at: usize) {}
 
+    pub(crate) fn disable_huge(&self) {}
+
     pub(crate) fn all(&self) -> &[T] {
         &self.0
     }

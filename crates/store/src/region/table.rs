@@ -35,6 +35,11 @@ impl<T: Zeroed> Table<T> {
         })
     }
 
+    /// Stops requesting huge pages.
+    pub(crate) fn disable_huge(&self) {
+        self.mapping.disable_huge();
+    }
+
     /// Makes the pages of the value with index `at` resident. Makes a system call.
     pub(crate) fn populate(&self, at: usize) {
         let from = at * size_of::<T>();

@@ -282,7 +282,7 @@ fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
                 hash,
                 NOW_S,
                 Read::default(),
-                |item: &crate::Item<'_>| item.pin(),
+                |item: &crate::Item<'_>| item.pin(true),
             )
             .unwrap()
     };
@@ -367,7 +367,7 @@ fn a_read_that_needs_a_pin_and_gets_none_does_not_claim_the_stale_item() {
     };
     let read = |worker: &mut Worker| {
         let metadata = |item: &crate::Item<'_>| {
-            assert!(item.pin().is_some());
+            assert!(item.pin(true).is_some());
             Some((item.stale, item.won, item.fetched, item.expiry))
         };
         let read = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, metadata);
@@ -391,7 +391,7 @@ fn pin_until_bound(worker: &mut Worker) -> Vec<crate::Pin> {
         let key = (1_000_000 + number).to_be_bytes();
         set(worker, &key, 1_000, &SET);
         let pinned = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
-            Some(item.pin())
+            Some(item.pin(false))
         });
         pinned.unwrap().flatten()
     };

@@ -88,6 +88,7 @@ const CLAIM_UNTRACKED: Read = Read {
     recache: Recache::Never,
     untracked: true,
     pin_if_longer_than: None,
+    may_copy: false,
 };
 
 #[test]

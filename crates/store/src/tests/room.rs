@@ -4,7 +4,7 @@
 use std::sync::Barrier;
 use std::thread;
 
-use crate::{Config, Expiry, Mode, Published, Store, Worker, Write};
+use crate::{Config, Expiry, Mode, Published, Rejected, Store, Worker, Write};
 
 const NOW_S: u32 = 1;
 
@@ -20,9 +20,16 @@ fn store(memory_bytes: u64) -> std::sync::Arc<Store> {
 fn set(worker: &mut Worker, key: u64, len: usize, expiry: Expiry, now_s: u32) {
     let key = key.to_be_bytes();
     let write = Write::plain(Mode::Set, expiry);
-    let published = worker.put(&key, worker.hash(&key), &vec![b'x'; len], &write, now_s);
-    assert!(matches!(published, Ok(Published::Stored { .. })));
-    worker.quiescent();
+    let value = vec![b'x'; len];
+    loop {
+        let published = worker.put(&key, worker.hash(&key), &value, &write, now_s);
+        worker.quiescent();
+        match published {
+            // As a connection does, which tries again a millisecond later.
+            Err(Rejected::Deferred) => thread::yield_now(),
+            other => return assert!(matches!(other, Ok(Published::Stored { .. })), "{other:?}"),
+        }
+    }
 }
 
 fn delete(worker: &mut Worker, key: u64) {
@@ -34,6 +41,11 @@ fn delete(worker: &mut Worker, key: u64) {
 /// The length of the value of an item, from 50 to 349 bytes.
 fn len_of(key: u64) -> usize {
     (50 + key.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 300) as usize
+}
+
+/// A number from 0 to 9.
+fn random_digit(key: u64) -> u64 {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 10
 }
 
 /// Stores items with the numbers from `first` on until one is evicted. Returns the number after the
@@ -120,10 +132,6 @@ fn no_live_item_is_evicted_while_a_tenth_of_the_memory_is_dead() {
     }
 }
 
-fn random_digit(key: u64) -> u64 {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 10
-}
-
 #[test]
 fn no_live_item_is_evicted_while_a_tenth_of_the_memory_is_overwritten() {
     for memory_bytes in [8 << 20, 64 << 20] {
@@ -157,6 +165,73 @@ fn no_live_item_is_evicted_while_a_tenth_of_the_memory_has_expired() {
             evicted < 50,
             "{evicted} of {}: {statistics:?}",
             before.items
+        );
+    }
+}
+
+/// Sixteen writers refill what was deleted, so that most of them compact segments at the same time.
+/// The kernel takes the processor from each of them now and then.
+#[test]
+fn sixteen_writers_that_refill_dead_memory_evict_next_to_nothing() {
+    let store = store(64 << 20);
+    let mut worker = store.worker();
+    let count = fill(&mut worker, 0);
+    let deleted = (0..count).filter(|&key| random_digit(key) < 5);
+    deleted.for_each(|key| delete(&mut worker, key));
+    worker.offline();
+    let before = store.statistics();
+    let writers = 16;
+    // Three quarters of what was deleted.
+    let each = count * 5 / 10 * 3 / 4 / writers;
+    thread::scope(|scope| {
+        for writer in 0..writers {
+            let store = &store;
+            scope.spawn(move || {
+                let mut worker = store.worker();
+                for key in 0..each {
+                    let key = count + 1 + writer * each + key;
+                    set(&mut worker, key, len_of(key), Expiry::NEVER, NOW_S);
+                }
+            });
+        }
+    });
+    let statistics = store.statistics();
+    let evicted = statistics.evicted - before.evicted;
+    // The segment whose eviction had begun before.
+    let begun = before.segment_bytes / 50;
+    assert!(evicted <= begun, "{evicted} of {count}: {statistics:?}");
+}
+
+/// Longer values, of which a write may find and copy only some, and items of all expiry classes.
+#[test]
+fn dead_memory_of_longer_values_and_of_all_classes_is_used() {
+    for (len, classes) in [(4_000, 1), (100_000, 1), (1_000, 8)] {
+        let mut worker = store(64 << 20).worker();
+        let expiry = |key: u64| match classes {
+            1 => Expiry::NEVER,
+            _ => Expiry::at(NOW_S + 100 * 6_u32.pow((key % 6) as u32)),
+        };
+        let set = |worker: &mut Worker, key| set(worker, key, len, expiry(key), NOW_S);
+        let count = (0..)
+            .find(|&key| {
+                set(&mut worker, key);
+                worker.store().evicted() > 0
+            })
+            .unwrap();
+        let mut other = worker.store().worker();
+        let deleted = (0..count).filter(|&key| random_digit(key) < 5);
+        deleted.for_each(|key| delete(&mut other, key));
+        other.offline();
+        let before = worker.store().statistics();
+        // Four fifths of what was deleted.
+        (count + 1..count + count * 4 / 10).for_each(|key| set(&mut worker, key));
+        let statistics = worker.store().statistics();
+        let evicted = statistics.evicted - before.evicted;
+        // The segment whose eviction had begun before.
+        let begun = before.segment_bytes / len as u64 + 1;
+        assert!(
+            evicted <= begun,
+            "{len}: {evicted} of {count}: {statistics:?}"
         );
     }
 }

@@ -6,7 +6,7 @@ use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::heap::segment::FIRST_BLOCK;
 use crate::limits::{ASSUMED_PART, DEAD_PART};
-use crate::log::{EvacuationReason, Victim};
+use crate::log::Victim;
 use crate::store::Lease;
 use crate::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct Cursor {
     next_len: u32,
     /// Total length of the visited blocks whose item had expired, and of those whose item had not.
     /// Both begin as if a part of the segment had been visited, in which as much had expired as in
-    /// the last segment ([`Log::expired_thousandths`](crate::log::Log::expired_thousandths)).
+    /// the segment of the same part that was evicted last.
     expired: u32,
     unexpired: u32,
     /// Whether the segment was retired. Dropping the cursor then does not make the segment
@@ -34,9 +34,9 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    pub(crate) fn new(store: &Arc<Lease>, victim: Victim) -> Self {
+    pub(crate) fn new(store: &Arc<Lease>, victim: Victim, expired_thousandths: u32) -> Self {
         let assumed = store.log.heap.segment_size() / ASSUMED_PART;
-        let expired = assumed * store.log.expired_thousandths() / 1000;
+        let expired = assumed * expired_thousandths / 1000;
         Self {
             store: Arc::clone(store),
             victim,
@@ -86,9 +86,15 @@ impl Cursor {
         }
     }
 
+    /// How much of what was visited had expired, in thousandths.
+    pub(crate) fn expired_thousandths(&self) -> u32 {
+        let visited = u64::from(self.expired + self.unexpired).max(1);
+        (u64::from(self.expired) * 1000 / visited) as u32
+    }
+
     /// Whether at least a tenth ([`DEAD_PART`]) of what was visited had expired.
     pub(crate) fn finds_expired_items(&self) -> bool {
-        u64::from(self.expired) * DEAD_PART >= u64::from(self.expired + self.unexpired).max(1)
+        u64::from(self.expired_thousandths()) * DEAD_PART >= 1000
     }
 
     /// Returns a block that `next` has returned before, at `location`.
@@ -105,13 +111,6 @@ impl Cursor {
     /// with a large value has the locations of the blocks that contain the value.)
     pub(crate) fn retire(mut self) {
         self.is_retired = true;
-        if self.victim.reason == EvacuationReason::Evict {
-            let thousandths =
-                u64::from(self.expired) * 1000 / u64::from(self.expired + self.unexpired).max(1);
-            self.store
-                .log
-                .record_expired_thousandths(thousandths as u32);
-        }
         self.store.log.retire(self.victim.number);
     }
 }
