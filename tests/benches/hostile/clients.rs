@@ -65,6 +65,14 @@ impl Kind {
         self == Self::Guessing
     }
 
+    /// Whether they hold memory for values that they send or receive.
+    pub(crate) fn holds_memory(self) -> bool {
+        matches!(
+            self,
+            Self::NeverReading | Self::SlowBytes | Self::LongAnnounced
+        )
+    }
+
     /// The number of connections that stay open.
     fn connections(self) -> usize {
         match self {

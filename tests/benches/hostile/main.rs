@@ -1,11 +1,12 @@
 //! The p99 latency of a good client beside hostile clients, compared with that without them.
 //!
-//! `cargo xtask bench hostile [-- --quick]`. The server has one worker of `events`, on the first
-//! processor. All clients share the others, where the good one has real-time priority if that is
-//! allowed. It sends a GET each millisecond, and a latency counts from the time at which the
-//! request was due. Each round has a pair of trials for every [`Kind`] of hostile clients, one with
-//! them and one without, in random order. A ratio is that of the p99 within a pair, and its
-//! interval that of the median of all pairs.
+//! `cargo xtask bench hostile [-- [--quick] [--runtime NAME]]`. The server has one worker, on the
+//! first processor. All clients share the others, where the good one has real-time priority if that
+//! is allowed. It sends a GET of 32 bytes each millisecond, and a latency counts from the time at
+//! which the request was due. Beside clients that hold memory, it also stores and reads values of
+//! 20 kB, 100 kB and 900 kB, in trials of their own. Each round has a pair of trials for every
+//! [`Kind`] of hostile clients and length, one with them and one without, in random order. A ratio
+//! is that of the p99 within a pair, and its interval that of the median of all pairs.
 //!
 //! The target, [`TARGET_TIMES`], is met by a kind whose whole interval is below it. If the good
 //! client receives no reply beside hostile ones, the trial counts with [`TIMEOUT`]. A kind is not
@@ -49,6 +50,8 @@ const TARGET_TIMES: f64 = 2.0;
 const SHARE_MIN: f64 = 0.95;
 const CONFIDENCE: f64 = 0.95;
 const SERVER_CPU: usize = 0;
+/// The lengths of the good client's values.
+const GOOD_LENS: [usize; 4] = [32, 20_000, 100_000, 900_000];
 
 fn main() -> Result<()> {
     let (rounds, duration) = match env::args().any(|it| it == "--quick") {
@@ -71,28 +74,36 @@ fn main() -> Result<()> {
     let folder = TempDir::new().context("make a folder")?;
     let passwords = folder.path().join("passwords");
     fs::write(&passwords, "good:secret\n").context("write the passwords")?;
-    let open = Target::start(&[])?;
-    let guarded = Target::start(&["-Y", &passwords.to_string_lossy(), "-S"])?;
+    let runtime = env::args().skip_while(|it| it != "--runtime").nth(1);
+    let runtime = runtime.as_deref().unwrap_or("events");
+    let open = Target::start(runtime, &[])?;
+    let guarded = Target::start(runtime, &["-Y", &passwords.to_string_lossy(), "-S"])?;
     println!(
-        "p99 of a good client's GETs beside hostile clients ÷ without, {rounds} pairs of trials of \
-         {duration:?}, median [interval]"
+        "p99 of a good client of {runtime} beside hostile clients ÷ without, {rounds} pairs of \
+         trials of {duration:?}, median [interval]"
     );
-    let mut outcomes = Kind::ALL.map(|kind| (kind, Vec::new()));
+    let lens_of = |kind: Kind| match kind.holds_memory() {
+        true => &GOOD_LENS[..],
+        false => &GOOD_LENS[..1],
+    };
+    let cases = Kind::ALL.into_iter();
+    let cases = cases.flat_map(|kind| lens_of(kind).iter().map(move |&len| (kind, len)));
+    let mut outcomes: Vec<_> = cases.map(|case| (case, Vec::new())).collect();
     let mut random = RandomStream::new(1, Purpose::Other, 0);
     for _ in 0..rounds {
         shuffle(&mut outcomes, &mut random);
-        for (kind, pairs) in &mut outcomes {
+        for ((kind, len), pairs) in &mut outcomes {
             let target = if kind.guesses() { &guarded } else { &open };
-            match pair(*kind, target, duration, &mut random) {
+            match pair(*kind, *len, target, duration, &mut random) {
                 Ok(pair) => pairs.push(pair),
-                Err(error) => println!("  {kind:?}: a pair of trials failed: {error:#}"),
+                Err(error) => println!("  {kind:?} {len}: a pair of trials failed: {error:#}"),
             }
         }
     }
-    for kind in Kind::ALL {
-        if let Some((_, pairs)) = outcomes.iter().find(|it| it.0 == kind) {
-            println!("  {:<14} {}", format!("{kind:?}"), line(pairs, rounds));
-        }
+    outcomes.sort_by_key(|((kind, len), _)| (Kind::ALL.iter().position(|it| it == kind), *len));
+    for ((kind, len), pairs) in &outcomes {
+        let name = format!("{kind:?}");
+        println!("  {name:<14} {len:>6} B  {}", line(pairs, rounds));
     }
     Ok(())
 }
@@ -108,17 +119,18 @@ struct Pair {
 /// A pair of trials in random order.
 fn pair(
     kind: Kind,
+    len: usize,
     target: &Target,
     duration: Duration,
     random: &mut RandomStream,
 ) -> Result<Pair> {
     let without = || {
         target.settle()?;
-        good_p99_ns(target, duration)
+        good_p99_ns(target, len, duration)
     };
     let without_first = random.below(2) == 0;
     let before = without_first.then(without);
-    let (beside_ns, share) = p99_beside(kind, target, duration)?;
+    let (beside_ns, share) = p99_beside(kind, len, target, duration)?;
     let without_ns = before.unwrap_or_else(without)?;
     Ok(Pair {
         beside_ns,
@@ -180,12 +192,12 @@ struct Target {
 
 impl Target {
     /// Starts a server. `login` has the flags of one whose clients have to log in.
-    fn start(login: &[&str]) -> Result<Self> {
+    fn start(runtime: &str, login: &[&str]) -> Result<Self> {
         let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let needs_login = !login.is_empty();
         let server = Server::tcp_on(Ipv4Addr::LOCALHOST, &[SERVER_CPU], || {
             let mut command = Command::new(curtail_path());
-            command.args(["serve", "--runtime", "events", "-t", "1"]);
+            command.args(["serve", "--runtime", runtime, "-t", "1"]);
             command.args(["-m", "256", "-c", "8192"]).args(login);
             if !needs_login {
                 command.args(["-U", &udp.port().to_string()]);
@@ -205,7 +217,11 @@ impl Target {
             needs_login,
         };
         let mut client = target.good_client()?;
-        for (key, len) in [("good", 32), ("long", LONG_VALUE_LEN)] {
+        let goods = GOOD_LENS.map(|len| (format!("good{len}"), len));
+        for (key, len) in goods
+            .into_iter()
+            .chain([("long".to_owned(), LONG_VALUE_LEN)])
+        {
             let line = format!("set {key} 0 0 {len}\r\n");
             client.write_all(&[line.as_bytes(), &vec![b'v'; len], b"\r\n"].concat())?;
             expect(&mut client, b"STORED\r\n")?;
@@ -276,14 +292,14 @@ fn expect(stream: &mut TcpStream, reply: &[u8]) -> Result<()> {
     stream
         .read_exact(&mut received)
         .context("receive a reply")?;
-    let text = String::from_utf8_lossy(&received);
-    ensure!(received == reply, "a reply is {text:?}");
+    let text = String::from_utf8_lossy(&received[..received.len().min(80)]);
+    ensure!(received == reply, "a reply begins with {text:?}");
     Ok(())
 }
 
 /// The p99 of the good client in nanoseconds beside hostile clients, and the share of their steps
 /// that these took.
-fn p99_beside(kind: Kind, target: &Target, duration: Duration) -> Result<(f64, f64)> {
+fn p99_beside(kind: Kind, len: usize, target: &Target, duration: Duration) -> Result<(f64, f64)> {
     target.settle()?;
     let must_stop = &AtomicBool::new(false);
     let (opened, has_opened) = mpsc::channel();
@@ -295,7 +311,9 @@ fn p99_beside(kind: Kind, target: &Target, duration: Duration) -> Result<(f64, f
             clients.run(STEP, must_stop)
         });
         // `recv` fails if the hostile clients have failed. Then `join` returns their error.
-        let p99_ns = has_opened.recv().map(|()| good_p99_ns(target, duration));
+        let p99_ns = has_opened
+            .recv()
+            .map(|()| good_p99_ns(target, len, duration));
         must_stop.store(true, Ordering::Relaxed);
         let share = hostile.join();
         let share = share.map_err(|_| anyhow!("the hostile clients panicked"))??;
@@ -314,11 +332,11 @@ fn go_first() -> io::Result<()> {
 }
 
 /// The p99 of the good client in nanoseconds.
-fn good_p99_ns(target: &Target, duration: Duration) -> Result<f64> {
+fn good_p99_ns(target: &Target, len: usize, duration: Duration) -> Result<f64> {
     let client = || {
         // Whether that is allowed has been printed.
         let _ = go_first();
-        send_gets(target, duration)
+        send_requests(target, len, duration)
     };
     let outcome = thread::scope(|scope| scope.spawn(client).join());
     let mut latencies_ns = outcome.map_err(|_| anyhow!("the good client panicked"))??;
@@ -326,18 +344,38 @@ fn good_p99_ns(target: &Target, duration: Duration) -> Result<f64> {
     Ok(latencies_ns[latencies_ns.len() * 99 / 100])
 }
 
-/// Sends a GET each [`STEP`]. Returns their latencies in nanoseconds.
-fn send_gets(target: &Target, duration: Duration) -> Result<Vec<f64>> {
+/// Sends a request each [`STEP`], or as much less often as its value is longer than 20 kB: a GET,
+/// or by turns a SET and a GET if the value is longer than 32 bytes. Returns their latencies in
+/// nanoseconds.
+fn send_requests(target: &Target, len: usize, duration: Duration) -> Result<Vec<f64>> {
     let mut client = target.good_client()?;
-    let reply = [b"VALUE good 0 32\r\n", &[b'v'; 32][..], b"\r\nEND\r\n"].concat();
+    let value = vec![b'v'; len];
+    let end = b"\r\n";
+    let set = [
+        format!("set good{len} 0 0 {len}\r\n").as_bytes(),
+        &value,
+        end,
+    ]
+    .concat();
+    let get = format!("get good{len}\r\n").into_bytes();
+    let head = format!("VALUE good{len} 0 {len}\r\n");
+    let found = [head.as_bytes(), &value, b"\r\nEND\r\n"].concat();
+    let step = STEP * (len / 20_000).max(1) as u32;
     let mut latencies_ns = Vec::new();
     let began = Instant::now();
     let mut due = began;
-    while due - began < duration {
-        due += STEP;
+    for turn in 0.. {
+        if due - began >= duration {
+            break;
+        }
+        due += step;
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        client.write_all(b"get good\r\n")?;
-        expect(&mut client, &reply)?;
+        let (request, reply) = match len > 32 && turn % 2 == 0 {
+            true => (&set, &b"STORED\r\n"[..]),
+            false => (&get, &found[..]),
+        };
+        client.write_all(request)?;
+        expect(&mut client, reply)?;
         latencies_ns.push(due.elapsed().as_nanos() as f64);
     }
     Ok(latencies_ns)
