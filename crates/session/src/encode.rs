@@ -90,9 +90,8 @@ pub(crate) trait EncodedItem {
     /// The value as slices in order.
     fn value(&self) -> impl Iterator<Item = &[u8]>;
 
-    /// Pins the value, or copies it if `may_copy` allows that. Returns `None` if pins and copies
-    /// hold too much memory already.
-    fn pin(&self, may_copy: bool) -> Option<Self::Pin>;
+    /// Pins the value. Returns `None` if pins hold too much memory already.
+    fn pin(&self) -> Option<Self::Pin>;
 
     /// What the item records of earlier reads and writes.
     fn history(&self) -> ItemHistory;
@@ -154,8 +153,8 @@ impl EncodedItem for Item<'_> {
     }
 
     #[inline(always)]
-    fn pin(&self, may_copy: bool) -> Option<ValuePin> {
-        Item::pin(self, may_copy).map(ValuePin)
+    fn pin(&self) -> Option<ValuePin> {
+        Item::pin(self).map(ValuePin)
     }
 
     #[inline(always)]
@@ -193,9 +192,7 @@ pub(crate) fn push_value<I: EncodedItem>(
         bytes.extend_from_slice(end);
         return Some(());
     }
-    // One copy for each connection: the next value is sent when this one has been received.
-    let may_copy = !out.has_pins();
-    let pin = item.pin(may_copy)?;
+    let pin = item.pin()?;
     header(out.bytes_mut());
     out.push_pin(pin);
     out.bytes_mut().extend_from_slice(end);

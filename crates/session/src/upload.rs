@@ -184,7 +184,7 @@ pub(crate) struct SpooledValue {
     hash: KeyHash,
     reserve: Reserve,
     /// The received bytes that were not moved to the store, and free space in the last chunk.
-    chunks: VecDeque<Spooled<Box<[u8]>>>,
+    chunks: VecDeque<Spooled>,
     /// Number of bytes received.
     received: usize,
     /// Length of the free space in the last chunk.
@@ -204,11 +204,11 @@ impl SpooledValue {
             .received
             .clamp(SPOOL_CHUNK_MIN, SPOOL_CHUNK_MAX)
             .min(missing);
-        let Some(charge) = worker.store().spool(len) else {
+        let Some(mut chunk) = worker.store().spool(len) else {
             return false;
         };
-        let chunk = vec![0; len].into_boxed_slice();
-        self.chunks.push_back(Spooled::new(chunk, charge));
+        chunk.resize(len, 0);
+        self.chunks.push_back(chunk);
         self.last_free = len;
         true
     }
@@ -258,31 +258,27 @@ impl SpooledValue {
                 worker.reserve(&self.key, self.hash, &reserve, now_s)?
             }
         };
+        let missing = self.reserve.value_len - self.received;
         let mut budget = SPOOL_MOVED_PER_TURN;
         while let Some(chunk) = self.chunks.front() {
-            let free = if self.chunks.len() == 1 {
-                self.last_free
-            } else {
-                0
-            };
-            let rest = &chunk[self.moved..chunk.len() - free];
-            let part = &rest[..rest.len().min(budget)];
-            let missing_before = upload.missing();
+            let unmoved = upload.missing() - missing;
+            let part = &chunk[self.moved..];
+            let part = &part[..part.len().min(unmoved).min(budget)];
             let filled = worker.fill(&mut upload, part, now_s);
-            let moved = missing_before - upload.missing();
+            let moved = unmoved - (upload.missing() - missing);
             self.moved += moved;
             budget -= moved;
             if let Err(rejected) = filled {
                 self.upload = Some(upload);
                 return Err(rejected.into());
             }
-            if moved == rest.len() {
+            if moved == unmoved {
+                break;
+            }
+            if self.moved == chunk.len() {
                 self.chunks.pop_front();
                 self.moved = 0;
-                if self.chunks.is_empty() {
-                    self.last_free = 0;
-                }
-            } else if budget == 0 {
+            } else {
                 self.upload = Some(upload);
                 return Err(Unready::Yield);
             }

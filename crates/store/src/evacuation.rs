@@ -44,7 +44,7 @@ use crate::limits::{
     STEPS_MAX,
 };
 use crate::log::draft::Draft;
-use crate::log::{AllocTarget, Allocation, EvacuationReason, Gain, Selection, Victim};
+use crate::log::{AllocTarget, Allocation, EvacuationReason, Gain, Log, Victim};
 use crate::statistics::counters::Counter;
 use crate::sync::yield_now;
 use crate::worker::{Cursor, Worker};
@@ -170,11 +170,11 @@ impl Worker {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
             None => match self.store.log.select_victim(now_s, self.gain()) {
-                Selection::Victim(victim) => {
+                Some(victim) => {
                     self.record_lifetime(victim, now_s);
                     self.cursor_of(victim)
                 }
-                Selection::SearchOn | Selection::None => return false,
+                None => return false,
             },
         };
         let mut budget_left = budget;
@@ -287,10 +287,9 @@ impl Worker {
         // checks this again under a lock, and returns false if meanwhile a touch (a command that
         // sets the expiry of an item) has extended the item's expiry, or another worker has moved
         // the head block. Then the item is treated as one that has not expired.
-        let head_block = self.block(head);
-        let item_len = head_block.value_len();
-        let is_invalid = self.miss_reason(head, head_block, now_s).is_some();
+        let is_invalid = self.miss_reason(head, self.block(head), now_s).is_some();
         if is_invalid && self.unlink_expired(visited.hash, head, now_s) {
+            let item_len = self.block(head).value_len();
             return BlockOutcome::Expired { item_len };
         }
         if let EvictionDecision::Keep { part, frequency } =
@@ -483,6 +482,28 @@ impl Worker {
         new_head.set_access(block.access());
         copy.segment.raise_expiry(block.expiry());
         writer.relocate(found, copy.location, frequency);
+    }
+}
+
+impl Log {
+    /// Returns true if the head block of an item (the block with its key) was copied by an
+    /// evacuation since the item was written. `entry` is the item's entry, and `victim` contains a
+    /// piece of the item. A head that was written together with the piece is in a segment of the
+    /// same part and about the same age. So the head was copied if it is in the main part and the
+    /// piece in the small part, or if its segment was opened much later than the piece's segment.
+    pub(crate) fn head_was_copied_out(&self, entry: Entry, victim: Victim) -> bool {
+        let head = self.heap.segment_of(entry.location());
+        let piece = self.heap.segment(victim.number);
+        match (piece.part(), head.part()) {
+            (Part::Small, Part::Main) => true,
+            (Part::Main, Part::Main) => {
+                let openings_between = head.opening().wrapping_sub(piece.opening()) / 2;
+                let half = self.part_shares()[Part::Main as usize] / 2;
+                // If the head's segment was opened first, the difference wraps to a larger number.
+                (half + 1..u32::MAX / 4).contains(&openings_between)
+            }
+            (_, Part::Small) => false,
+        }
     }
 }
 

@@ -34,6 +34,7 @@
 
 use crate::limits::{
     EARLY_REQUEST_PART, LIFETIME_MAX_S, LIFETIME_MIN_S, LIFETIME_UNIT, LIFETIME_WEIGHT, PROMOTE_AT,
+    SMALL_FLOOR_PART,
 };
 
 /// The part of the log to which a segment belongs.
@@ -97,6 +98,21 @@ impl EvictionPolicy {
     /// `all`, such as segments or bytes.
     pub fn small_share(&self, all: u64) -> u64 {
         all * self.small_thousandths / 1000
+    }
+
+    /// Returns the shares of the small and the main part, in segments. The small part has space for
+    /// two of the largest items, of `largest_item` segments each, but is not enlarged for them
+    /// beyond an eighth of the memory. If the small part were smaller than an item, the item would
+    /// be evicted as soon as it was complete, before a client could read it. If the policy has no
+    /// small part, it gets none for large items either.
+    pub(crate) fn shares(&self, segment_limit: u32, largest_item: u32) -> [u32; 2] {
+        let small = self.small_share(u64::from(segment_limit)) as u32;
+        let two_items = largest_item.saturating_mul(2);
+        let small = match self.small_thousandths {
+            0 => 0,
+            _ => small.max(two_items.min(segment_limit / SMALL_FLOOR_PART)),
+        };
+        [small, segment_limit - small]
     }
 
     /// Decides what happens to an item of `part` when its segment is evacuated for eviction.
@@ -352,5 +368,20 @@ mod tests {
             }
             assert_eq!(mean.seconds(), 60, "from {start_s} s");
         }
+    }
+
+    #[test]
+    fn the_small_part_has_space_for_two_of_the_largest_items_if_there_is_one() {
+        let with = |small_thousandths| EvictionPolicy {
+            name: "test",
+            small_thousandths,
+            probation: true,
+            decay: true,
+            long_ghost_window: true,
+        };
+        assert_eq!(with(10).shares(1000, 0), [10, 990]);
+        assert_eq!(with(10).shares(1000, 20), [40, 960]);
+        assert_eq!(with(10).shares(1000, 400), [125, 875]);
+        assert_eq!(with(0).shares(1000, 20), [0, 1000]);
     }
 }

@@ -117,7 +117,7 @@ pub use operations::write::{
 };
 pub use page_maintenance::{PageMaintenance, PageStep};
 pub use rejected::Rejected;
-pub use spool::{SpoolCharge, Spooled};
+pub use spool::Spooled;
 pub use statistics::hot::{HotKey, HotKeys};
 pub use statistics::size_class::{ClassStatistics, ItemSize, SizeClass, item_len};
 pub use statistics::{EVICTED_AGES_S, Statistics};

@@ -33,7 +33,7 @@ pub(crate) use allocation::{AllocTarget, Allocation};
 use flush::Flushes;
 use segment_list::Links;
 use segment_lists::SegmentLists;
-pub(crate) use victims::{EvacuationReason, Gain, Selection, Victim};
+pub(crate) use victims::{EvacuationReason, Gain, Victim};
 
 use crate::epochs::Epochs;
 use crate::eviction_policy::Part;

@@ -1,5 +1,5 @@
 //! The spool: memory outside the segments, for values of slow peers that may hold no segment
-//! (`heap/holds.rs`). It is charged by its bytes.
+//! (`heap/holds.rs`).
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -7,63 +7,47 @@ use std::ops::{Deref, DerefMut};
 use crate::store::Store;
 use crate::sync::Arc;
 
-/// A charge for a number of bytes, until it is dropped.
-pub struct SpoolCharge {
+/// A buffer in the spool. Its capacity stays charged until it is dropped.
+pub struct Spooled {
     store: Arc<Store>,
-    bytes: usize,
-}
-
-/// A buffer with the charge for its bytes.
-#[derive(Debug)]
-pub struct Spooled<B> {
-    buffer: B,
-    _charge: SpoolCharge,
+    bytes: Vec<u8>,
+    charged: usize,
 }
 
 impl Store {
-    /// Charges bytes to the spool. Returns `None` if it has no space for them.
-    pub fn spool(self: &Arc<Self>, bytes: usize) -> Option<SpoolCharge> {
-        self.holds
-            .spool(bytes, self.config().memory_bytes)
-            .then(|| SpoolCharge {
-                store: Arc::clone(self),
-                bytes,
-            })
+    /// Returns an empty buffer for `len` bytes. `None` if the spool has no space for them.
+    pub fn spool(self: &Arc<Self>, len: usize) -> Option<Spooled> {
+        let memory_bytes = self.config().memory_bytes;
+        self.holds.spool(len, memory_bytes).then(|| Spooled {
+            store: Arc::clone(self),
+            bytes: Vec::with_capacity(len),
+            charged: len,
+        })
     }
 }
 
-impl<B> Spooled<B> {
-    /// `charge` is for the bytes of `buffer`.
-    pub fn new(buffer: B, charge: SpoolCharge) -> Self {
-        Self {
-            buffer,
-            _charge: charge,
-        }
+impl Deref for Spooled {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.bytes
     }
 }
 
-impl<B> Deref for Spooled<B> {
-    type Target = B;
-
-    fn deref(&self) -> &B {
-        &self.buffer
+impl DerefMut for Spooled {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
     }
 }
 
-impl<B> DerefMut for Spooled<B> {
-    fn deref_mut(&mut self) -> &mut B {
-        &mut self.buffer
-    }
-}
-
-impl fmt::Debug for SpoolCharge {
+impl fmt::Debug for Spooled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SpoolCharge({})", self.bytes)
+        write!(f, "Spooled({} of {} bytes)", self.bytes.len(), self.charged)
     }
 }
 
-impl Drop for SpoolCharge {
+impl Drop for Spooled {
     fn drop(&mut self) {
-        self.store.holds.unspool(self.bytes);
+        self.store.holds.unspool(self.charged);
     }
 }

@@ -81,14 +81,9 @@ impl Index {
         // The kernel refuses what it can never provide, if it is asked for all at once.
         let all = per_shard as usize * INDEX_SHARDS * size_of::<Bucket>();
         Vec::<u8>::new().try_reserve_exact(all).ok()?;
-        let shard = || {
-            let mut buckets = Vec::new();
-            buckets.try_reserve_exact(per_shard as usize).ok()?;
-            buckets.resize(per_shard as usize, EMPTY);
-            Some(Mutex::new(buckets.into_boxed_slice()))
-        };
+        let shard = || Mutex::new(vec![EMPTY; per_shard as usize].into_boxed_slice());
         Some(Self {
-            shards: (0..INDEX_SHARDS).map(|_| shard()).collect::<Option<_>>()?,
+            shards: (0..INDEX_SHARDS).map(|_| shard()).collect(),
             buckets_per_shard: per_shard,
         })
     }

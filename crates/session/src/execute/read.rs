@@ -66,6 +66,7 @@ pub(super) fn read_key<E: Encode>(
         // The encoder does not copy a longer value but pins it: the value stays in the store's
         // memory until it has been sent.
         pin_if_longer_than: options.with_value.then_some(COPY_MAX),
+        // One copy for each connection: the next value is sent when this one has been received.
         may_copy: !out.has_pins(),
         recache: Recache::Never,
     };

@@ -41,7 +41,7 @@ impl EncodedItem for PooledItem<'_> {
         std::iter::once(&self.item.content.value[..])
     }
 
-    fn pin(&self, _may_copy: bool) -> Option<NoPin> {
+    fn pin(&self) -> Option<NoPin> {
         None
     }
 

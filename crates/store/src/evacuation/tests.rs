@@ -38,7 +38,7 @@ fn pin(worker: &mut Worker, number: u8) -> Option<Pin> {
         hash,
         NOW_S,
         Read::default(),
-        |item: &Item<'_>| item.pin(false),
+        |item: &Item<'_>| item.pin(),
     );
     pin.ok().flatten()
 }

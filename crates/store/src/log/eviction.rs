@@ -3,7 +3,6 @@
 
 use super::Log;
 use crate::eviction_policy::{EvictionPolicy, MeanLifetime, POLICIES};
-use crate::limits::SMALL_FLOOR_PART;
 use crate::sync::atomic::Ordering;
 
 impl Log {
@@ -22,12 +21,10 @@ impl Log {
     /// Returns the share of each part, in segments. If the small part exceeds its share, eviction
     /// begins there, and otherwise in the main part. Both shares are computed from one load of the
     /// limit, because another thread may change it.
-    pub(super) fn part_shares(&self) -> [u32; 2] {
-        shares_of(
-            self.segment_limit(),
-            self.eviction_policy(),
-            self.largest_item.load(Ordering::Relaxed),
-        )
+    pub(crate) fn part_shares(&self) -> [u32; 2] {
+        let largest_item = self.largest_item.load(Ordering::Relaxed);
+        self.eviction_policy()
+            .shares(self.segment_limit(), largest_item)
     }
 
     /// Records the length of a value in pieces, so that the small part's share has space for items
@@ -55,40 +52,5 @@ impl Log {
 
     fn mean_lifetime(&self) -> MeanLifetime {
         MeanLifetime(self.mean_lifetime.load(Ordering::Relaxed))
-    }
-}
-
-/// Returns the shares of the small and the main part, in segments. The small part has space for two
-/// of the largest items, of `largest_item` segments each, but is not enlarged for them beyond an
-/// eighth of the memory. If the small part were smaller than an item, the item would be evicted as
-/// soon as it was complete, before a client could read it. If the policy has no small part, it gets
-/// none for large items either.
-fn shares_of(segment_limit: u32, policy: &EvictionPolicy, largest_item: u32) -> [u32; 2] {
-    let small = policy.small_share(u64::from(segment_limit)) as u32;
-    let two_items = largest_item.saturating_mul(2);
-    let small = match policy.small_thousandths {
-        0 => 0,
-        _ => small.max(two_items.min(segment_limit / SMALL_FLOOR_PART)),
-    };
-    [small, segment_limit - small]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_small_part_has_space_for_two_of_the_largest_items_if_there_is_one() {
-        let with = |small_thousandths| EvictionPolicy {
-            name: "test",
-            small_thousandths,
-            probation: true,
-            decay: true,
-            long_ghost_window: true,
-        };
-        assert_eq!(shares_of(1000, &with(10), 0), [10, 990]);
-        assert_eq!(shares_of(1000, &with(10), 20), [40, 960]);
-        assert_eq!(shares_of(1000, &with(10), 400), [125, 875]);
-        assert_eq!(shares_of(1000, &with(0), 20), [0, 1000]);
     }
 }

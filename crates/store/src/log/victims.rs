@@ -6,7 +6,6 @@ use super::{Log, NONE, SegmentLists};
 use crate::eviction_policy::{Part, next_part};
 use crate::heap::SegmentNumber;
 use crate::heap::segment::Phase;
-use crate::index::Entry;
 use crate::limits::{SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
 use crate::sync::atomic::Ordering;
 
@@ -35,15 +34,6 @@ pub(crate) enum Gain {
     NeverEvict,
 }
 
-/// The result of a search for a victim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Selection {
-    Victim(Victim),
-    /// The segments that were examined are dense. Others are sparse.
-    SearchOn,
-    None,
-}
-
 /// A segment selected for evacuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Victim {
@@ -54,32 +44,26 @@ pub(crate) struct Victim {
 impl Log {
     /// Selects and closes a victim: preferably a segment that is cheap to evacuate, because it has
     /// few or no live bytes, and otherwise, if `gain` allows it, the oldest segment of a part.
-    pub(crate) fn select_victim(&self, now_s: u32, gain: Gain) -> Selection {
+    /// `None` if the search, which examines only some of the segments, found no victim.
+    pub(crate) fn select_victim(&self, now_s: u32, gain: Gain) -> Option<Victim> {
         let mut lists = self.lists();
-        let has_no_copies = std::mem::take(&mut lists.must_evict);
-        let cheap = self.find_cheap_victim(&mut lists, now_s, gain);
-        let cheap =
-            cheap.filter(|it| !has_no_copies || it.reason == EvacuationReason::ReclaimEmpty);
-        let cheap = cheap.filter(|victim| self.close(victim));
-        lists.fruitless = match (gain, cheap) {
-            (Gain::Compact { .. }, None) => lists.fruitless.saturating_add(SCAN_SEGMENTS),
+        let must_evict = std::mem::take(&mut lists.must_evict);
+        let cheap = self
+            .find_cheap_victim(&mut lists, now_s, gain)
+            .filter(|it| !must_evict || it.reason == EvacuationReason::ReclaimEmpty)
+            .filter(|victim| self.close(victim));
+        let is_compacting = matches!(gain, Gain::Compact { .. });
+        lists.fruitless = match cheap {
+            None if is_compacting => lists.fruitless.saturating_add(SCAN_SEGMENTS),
             _ => 0,
         };
-        let victim = match (cheap, gain) {
-            (Some(cheap), _) => Some(cheap),
-            (None, Gain::NeverEvict) => None,
-            (None, Gain::Compact { .. })
-                if !has_no_copies && lists.fruitless < lists.first_unused =>
-            {
-                return Selection::SearchOn;
-            }
-            (None, _) => self.select_oldest(&mut lists),
-        };
-        let Some(victim) = victim else {
-            return Selection::None;
-        };
+        let is_searching = is_compacting && !must_evict && lists.fruitless < lists.first_unused;
+        let victim = match cheap {
+            None if gain != Gain::NeverEvict && !is_searching => self.select_oldest(&mut lists),
+            cheap => cheap,
+        }?;
         self.begin_evacuation(&mut lists, &victim);
-        Selection::Victim(victim)
+        Some(victim)
     }
 
     /// Makes the next victim one without live items, or one whose items are evicted, because no
@@ -158,8 +142,7 @@ impl Log {
         let size = self.heap.segment_size();
         // For each part, the segment with the least share of live bytes.
         let mut sparsest = [None; 2];
-        let examined = SCAN_SEGMENTS.min(lists.first_unused);
-        for _ in 0..examined {
+        for _ in 0..SCAN_SEGMENTS.min(lists.first_unused) {
             lists.clock_hand = if lists.clock_hand + 1 < lists.first_unused {
                 lists.clock_hand + 1
             } else {
@@ -242,26 +225,6 @@ impl Log {
             // blocks, so try the next segment.
         }
         None
-    }
-
-    /// Returns true if the head block of an item (the block with its key) was copied by an
-    /// evacuation since the item was written. `entry` is the item's entry, and `victim` contains a
-    /// piece of the item. A head that was written together with the piece is in a segment of the
-    /// same part and about the same age. So the head was copied if it is in the main part and the
-    /// piece in the small part, or if its segment was opened much later than the piece's segment.
-    pub(crate) fn head_was_copied_out(&self, entry: Entry, victim: Victim) -> bool {
-        let head = self.heap.segment_of(entry.location());
-        let piece = self.heap.segment(victim.number);
-        match (piece.part(), head.part()) {
-            (Part::Small, Part::Main) => true,
-            (Part::Main, Part::Main) => {
-                let openings_between = head.opening().wrapping_sub(piece.opening()) / 2;
-                let half = self.part_shares()[Part::Main as usize] / 2;
-                // If the head's segment was opened first, the difference wraps to a larger number.
-                (half + 1..u32::MAX / 4).contains(&openings_between)
-            }
-            (_, Part::Small) => false,
-        }
     }
 
     /// Returns the number of searches that together examine all segments at least once.

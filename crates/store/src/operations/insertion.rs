@@ -271,12 +271,12 @@ impl Worker {
         };
         // An index that can grow has free slots, of which a long search hardly ever misses all. One
         // that cannot grow displaces an entry rather than search for long.
-        let displaces = evicts && !self.store.index.can_grow();
-        let mut inserted = match evicts {
-            true => insert(displaces, self.visits_left()),
-            false => insert(false, LONG_SEARCH_BUCKETS),
+        let budget = match evicts {
+            true => self.visits_left(),
+            false => LONG_SEARCH_BUCKETS,
         };
-        if matches!(inserted, Inserted::Full) && evicts {
+        let mut inserted = insert(evicts && !self.store.index.can_grow(), budget);
+        if evicts && inserted == Inserted::Full {
             inserted = insert(true, LONG_SEARCH_BUCKETS);
         }
         self.counters.add(Counter::Visits, writer.visits() as u64);

@@ -38,6 +38,8 @@ pub struct Item<'a> {
     pub(crate) location: Location,
     pub(crate) block: Block<'a>,
     pub(crate) store: &'a Arc<Store>,
+    /// [`Read::may_copy`](crate::Read::may_copy).
+    pub(crate) may_copy: bool,
     /// A pin that the read took before it changed the item, for the closure to take. Pinning can
     /// fail, and after the change that would be too late.
     pub(crate) pin: RefCell<Option<Pin>>,
@@ -85,12 +87,12 @@ impl Item<'_> {
         whole.into_iter().chain(pieces.into_iter().flatten())
     }
 
-    /// Pins the value, so that it can be sent after the closure has returned. If pins and uploads
-    /// hold too much memory already, copies it if `may_copy` allows that. `None`: neither is
-    /// possible now.
+    /// Pins the value, so that it can be sent after the closure has returned, or copies it if the
+    /// read allows that ([`Read::may_copy`](crate::Read::may_copy)). `None` if pins, uploads and
+    /// copies hold too much memory already.
     #[must_use]
-    pub fn pin(&self, may_copy: bool) -> Option<Pin> {
+    pub fn pin(&self) -> Option<Pin> {
         let taken = self.pin.take();
-        taken.or_else(|| Pin::take(self.store, self.location, self.block, may_copy))
+        taken.or_else(|| Pin::take(self.store, self.location, self.block, self.may_copy))
     }
 }

@@ -19,7 +19,7 @@ pub struct Pin {
     /// block of the item.
     blocks: Box<[Location]>,
     /// A copy of the value, in place of blocks.
-    copy: Option<Spooled<Box<[u8]>>>,
+    copy: Option<Spooled>,
     value_len: usize,
 }
 
@@ -46,24 +46,20 @@ impl Pin {
             .request(segments.len() as u32, Holder::Pin, segment_limit)
         {
             Some(credit) => Some(Self::hold(store, blocks, block.value_len(), credit)),
-            None if may_copy => Self::copied(store, &blocks, block.value_len()),
+            None if may_copy && block.value_len() <= COPIED_PIN_MAX => {
+                Self::copied(store, &blocks, block.value_len())
+            }
             None => None,
         }
     }
 
     fn copied(store: &Arc<Store>, blocks: &[Location], value_len: usize) -> Option<Self> {
-        if value_len > COPIED_PIN_MAX {
-            return None;
-        }
-        let charge = store.spool(value_len)?;
-        let mut bytes = Vec::with_capacity(value_len);
-        for slice in slices_of(store, blocks) {
-            bytes.extend_from_slice(slice);
-        }
+        let mut copy = store.spool(value_len)?;
+        slices_of(store, blocks).for_each(|slice| copy.extend_from_slice(slice));
         Some(Self {
             store: Arc::clone(store),
             blocks: Box::default(),
-            copy: Some(Spooled::new(bytes.into(), charge)),
+            copy: Some(copy),
             value_len,
         })
     }
@@ -103,7 +99,7 @@ impl Pin {
 
     /// Returns the slices of the value, in order.
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
-        let copy = self.copy.iter().map(|copy| &***copy);
+        let copy = self.copy.iter().map(|copy| copy.as_slice());
         copy.chain(slices_of(&self.store, &self.blocks))
     }
 

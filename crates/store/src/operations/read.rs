@@ -35,7 +35,8 @@ pub struct Read {
     /// pins no value. A read that touches or claims the item takes the pin for `visit` before it
     /// changes the item. So the item is unchanged if no pin is available.
     pub pin_if_longer_than: Option<usize>,
-    /// Whether a value that this read cannot pin for `visit` may be copied instead.
+    /// Whether a value that cannot be pinned may be copied instead. A read that touches or claims
+    /// the item copies only a short one, because it does so under a lock.
     pub may_copy: bool,
 }
 
@@ -103,7 +104,7 @@ impl Worker {
         }
         let access = block.access();
         let is_claim = options.claim && access.is_stale() || options.recache.is_due(block);
-        let (entry, item) = if options.touch.is_some() || is_claim {
+        let (entry, mut item) = if options.touch.is_some() || is_claim {
             match self.find_and_change(key, hash, now_s, options)? {
                 Some(changed) => changed,
                 None => return Ok(None),
@@ -111,6 +112,7 @@ impl Worker {
         } else {
             (entry, self.item(location, block, false, now_s))
         };
+        item.may_copy = options.may_copy;
         // The only call of `visit`, so that the compiler inlines it.
         let answer = visit(&item);
         drop(item);
@@ -322,6 +324,7 @@ impl Worker {
             location,
             block,
             store: &self.store,
+            may_copy: false,
             pin: RefCell::new(None),
         }
     }

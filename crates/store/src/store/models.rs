@@ -126,7 +126,7 @@ fn a_pinned_value_stays_during_evacuation() {
             let mut worker = store.worker();
             set(&mut worker, 7);
             let pin = worker.read(&[7], worker.hash(&[7]), NOW_S, Read::default(), |item| {
-                item.pin(false)
+                item.pin()
             });
             let Ok(Some(pin)) = pin else {
                 panic!("the item was not found or not pinned");

@@ -274,16 +274,14 @@ fn writes_are_deferred_while_another_worker_is_not_quiescent() {
 fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
     let mut worker = worker(8 << 20);
     set(&mut worker, b"large", 600_000, &SET);
+    let read = Read {
+        may_copy: true,
+        ..Read::default()
+    };
     let pin = |worker: &mut Worker, key: &[u8]| {
         let hash = worker.hash(key);
         worker
-            .read(
-                key,
-                hash,
-                NOW_S,
-                Read::default(),
-                |item: &crate::Item<'_>| item.pin(true),
-            )
+            .read(key, hash, NOW_S, read, |item: &crate::Item<'_>| item.pin())
             .unwrap()
     };
     let held = pin(&mut worker, b"large").unwrap();
@@ -363,11 +361,12 @@ fn a_read_that_needs_a_pin_and_gets_none_does_not_claim_the_stale_item() {
         touch: Some(Expiry::at(100)),
         // The value is longer than 0 bytes, so the read needs a pin.
         pin_if_longer_than: Some(0),
+        may_copy: true,
         ..Read::default()
     };
     let read = |worker: &mut Worker| {
         let metadata = |item: &crate::Item<'_>| {
-            assert!(item.pin(true).is_some());
+            assert!(item.pin().is_some());
             Some((item.stale, item.won, item.fetched, item.expiry))
         };
         let read = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, metadata);
@@ -391,7 +390,7 @@ fn pin_until_bound(worker: &mut Worker) -> Vec<crate::Pin> {
         let key = (1_000_000 + number).to_be_bytes();
         set(worker, &key, 1_000, &SET);
         let pinned = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
-            Some(item.pin(false))
+            Some(item.pin())
         });
         pinned.unwrap().flatten()
     };

@@ -90,7 +90,7 @@ fn a_pinned_hole_is_not_filled() {
     let mut worker = worker(8 << 20, true);
     assert!(set(&mut worker, "a", 1000, Expiry::NEVER, 1));
     let hash = worker.hash(b"a");
-    let pin = worker.read(b"a", hash, 1, Read::default(), |item| Some(item.pin(false)));
+    let pin = worker.read(b"a", hash, 1, Read::default(), |item| Some(item.pin()));
     let pin = pin.unwrap().flatten().unwrap();
     // The first overwrite makes the pinned block a hole, and the other writes look for holes of the
     // same length.

@@ -144,7 +144,7 @@ fn no_live_item_is_evicted_while_a_tenth_of_the_memory_is_overwritten() {
     }
 }
 
-/// Items that expire in ten and in fifty seconds share segments, so no segment expires as a whole.
+/// Items that expire in 11 and in 59 seconds share segments, so no segment expires as a whole.
 #[test]
 fn no_live_item_is_evicted_while_a_tenth_of_the_memory_has_expired() {
     for memory_bytes in [8 << 20, 64 << 20] {

@@ -170,7 +170,7 @@ impl Client {
         let read_result = self
             .worker
             .read(&name, hash, now_s, options, |item: &Item<'_>| {
-                let pin = if pins { item.pin(false) } else { None };
+                let pin = if pins { item.pin() } else { None };
                 Some((bytes(item.value()), pin))
             });
         if let Ok(Some((value, pin))) = read_result {
