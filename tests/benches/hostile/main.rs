@@ -1,9 +1,9 @@
 //! The p99 latency of a good client beside hostile clients, compared with that without them.
 //!
-//! `cargo xtask bench hostile [-- [--quick] [--runtime NAME]]`. The server has one worker, on the
-//! first processor. All clients share the others, where the good one has real-time priority if that
-//! is allowed. It sends a GET of 32 bytes each millisecond, and a latency counts from the time at
-//! which the request was due. Beside clients that hold memory, it also stores and reads values of
+//! `cargo xtask bench hostile [-- [--quick] [--rounds N] [--runtime NAME]]`. The server has one
+//! worker, on the first processor. All clients share the others, where the good one has real-time
+//! priority if that is allowed. It sends a GET of 32 bytes each millisecond, and a latency counts
+//! from the time at which the request was due. Beside clients that hold memory, it also stores and reads values of
 //! 20 kB, 100 kB and 900 kB, in trials of their own. Each round has a pair of trials for every
 //! [`Kind`] of hostile clients and length, one with them and one without, in random order. A ratio
 //! is that of the p99 within a pair, and its interval that of the median of all pairs.
@@ -58,6 +58,10 @@ fn main() -> Result<()> {
         true => (3, Duration::from_millis(400)),
         false => (24, Duration::from_millis(900)),
     };
+    let rounds = match option("--rounds") {
+        Some(given) => given.parse().context("--rounds needs a number")?,
+        None => rounds,
+    };
     let cpus = sys::thread::allowed_cpus().context("read the allowed processors")?;
     let others: Vec<usize> = cpus.into_iter().filter(|&it| it != SERVER_CPU).collect();
     if others.is_empty() {
@@ -74,7 +78,7 @@ fn main() -> Result<()> {
     let folder = TempDir::new().context("make a folder")?;
     let passwords = folder.path().join("passwords");
     fs::write(&passwords, "good:secret\n").context("write the passwords")?;
-    let runtime = env::args().skip_while(|it| it != "--runtime").nth(1);
+    let runtime = option("--runtime");
     let runtime = runtime.as_deref().unwrap_or("events");
     let open = Target::start(runtime, &[])?;
     let guarded = Target::start(runtime, &["-Y", &passwords.to_string_lossy(), "-S"])?;
@@ -106,6 +110,11 @@ fn main() -> Result<()> {
         println!("  {name:<14} {len:>6} B  {}", line(pairs, rounds));
     }
     Ok(())
+}
+
+/// What follows this word on the command line.
+fn option(name: &str) -> Option<String> {
+    env::args().skip_while(|it| it != name).nth(1)
 }
 
 /// Two trials, one of them beside hostile clients.
