@@ -168,14 +168,11 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
 /// fibres, and the caller continues to run.
 ///
 /// The closure and its result must be [`Send`], because a fibre may resume on any thread of the
-/// runtime. The compiler does not check which values a fibre holds on its stack during a wait, so
-/// the program must obey two rules. During a wait (in any function of this crate that waits, and in
-/// [`yield_now`]), a fibre must not hold
-///
-/// - a reference into a `thread_local!`, or a clone of an `Rc` that a `thread_local!` contains;
-/// - a guard of a `std::sync::Mutex` or `RwLock`. A second fibre that locks the same lock blocks
-///   the processor on which it runs. If the first fibre can run only on that processor, the
-///   processor is blocked for ever. Use [`Mutex`](crate::Mutex) instead.
+/// runtime. What it holds on its stack during a wait (in any function of this crate that waits, and
+/// in [`yield_now`]) is bounded by the contract of [`Builder::start`](crate::Builder::start). It
+/// should not hold a guard of a `std::sync::Mutex` or `RwLock` either: a second fibre that locks
+/// the same lock blocks the processor on which it runs, for ever if the first one can run only
+/// there. Use [`Mutex`](crate::Mutex) instead.
 ///
 /// [`yield_now`]: crate::yield_now
 ///

@@ -1,7 +1,8 @@
 //! Fair M:N user-level threads. Many *fibres* run on a few kernel threads, called *processors*.
 //!
 //! ```
-//! let runtime = fibre::Builder::new().processors(2).start()?;
+//! // SAFETY: the fibres use no `thread_local!`.
+//! let runtime = unsafe { fibre::Builder::new().processors(2).start() }?;
 //! let sum = runtime.run(|| {
 //!     let parts: Vec<_> = (0..4_u64).map(|part| fibre::spawn(move || part * part)).collect();
 //!     parts.into_iter().map(|part| part.join().unwrap()).sum::<u64>()
@@ -35,7 +36,7 @@
 //!   even if it is cancelled (`io/rings.rs`).
 //! - A panic of a fibre ends only that fibre.
 //!
-//! [`spawn`] lists the values that a fibre must not hold on its stack across a wait.
+//! [`Builder::start`] says which values a fibre must not hold on its stack across a wait.
 
 mod cancel;
 mod channel;

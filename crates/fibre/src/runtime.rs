@@ -145,7 +145,14 @@ impl Builder {
     /// The number of processors is invalid, the kernel lacks a feature, or the process can get no
     /// further file descriptor, thread or memory. After an error, no thread of the runtime is left
     /// running.
-    pub fn start(self) -> Result<Runtime, StartError> {
+    ///
+    /// # Safety
+    /// A fibre may continue on another thread after a wait, with all that is on its stack, and the
+    /// compiler does not check what that is. So no fibre of the runtime holds, during a wait, a
+    /// reference into a `thread_local!`, or a value that is not [`Send`] and whose other owners are
+    /// reached by another way than this fibre's stack, such as a clone of an `Rc` that a
+    /// `thread_local!` contains.
+    pub unsafe fn start(self) -> Result<Runtime, StartError> {
         let processors = self.processors;
         if processors == 0 || processors > PROCESSORS_MAX {
             return Err(StartError::Processors(processors));

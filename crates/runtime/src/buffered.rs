@@ -1,5 +1,5 @@
 //! The bound on the memory that connections keep between bursts. This memory contains incomplete
-//! requests (a line may be 1 MiB long) and output that peers have not read. The items of the cache
+//! requests (of a line up to 64 KiB) and output that peers have not read. The items of the cache
 //! are in other memory, the *store*. The bound holds for the sum over all connections of the
 //! process.
 //!
@@ -45,7 +45,7 @@ use crate::limits::{
 ///   by pins and unfinished uploads, which is not counted here;
 /// - 16 KiB for each connection; this is the size of one receive, and of the buffer that a task
 ///   of `threads` or `fibres` keeps while its requests are long; connections rarely keep more;
-/// - 4 MiB for each worker, so that a single line of 1 MiB does not exceed a worker's share.
+/// - 4 MiB for each worker, so that a long value or line does not exceed a worker's share.
 #[must_use]
 pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
     // A constant `…_PART` is the N of a fraction 1/N.

@@ -92,13 +92,18 @@ pub(crate) fn start<S: Service>(
     let contexts = Arc::new(ContextPool {
         all: contexts.collect(),
     });
-    let runtime = Builder::new()
+    let builder = Builder::new()
         .processors(setup.workers)
         .scheduler(setup.fibre_scheduler)
         .name("worker")
-        .watch(ProcessorHooks::new(&contexts))
-        .start()
-        .map_err(io::Error::other)?;
+        .watch(ProcessorHooks::new(&contexts));
+    #[expect(
+        unsafe_code,
+        reason = "the one contract that the compiler cannot check here"
+    )]
+    // SAFETY: a task waits only in its own loop, which uses no `thread_local!`. The service's code
+    // runs between two waits.
+    let runtime = unsafe { builder.start() }.map_err(io::Error::other)?;
     let fibres = Fibres {
         runtime: Mutex::new(Some(runtime)),
         contexts,

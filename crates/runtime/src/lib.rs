@@ -45,7 +45,7 @@
 //! - While a peer does not read its replies, the server receives no further requests from this
 //!   peer. Only `rings` may receive some, because a receive may be in progress already.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod acceptor;
 mod buffered;
@@ -66,6 +66,7 @@ mod rings;
 mod round_robin;
 mod running;
 mod setup;
+mod stop_deadline;
 #[cfg(test)]
 mod testing;
 mod threads;

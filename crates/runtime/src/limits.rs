@@ -61,6 +61,15 @@ pub const HOLDER_RATE_MIN: u64 = 16 * 1024;
 /// Interval at which connections are checked for silent peers and passed deadlines, in nanoseconds,
 /// if the service or the setup has such limits.
 pub const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
+/// A check that is this late, in nanoseconds, closes nothing: the process stood still (SIGSTOP, a
+/// paused virtual machine), and what peers have sent meanwhile is still to be received. The next
+/// check does, however late.
+pub const CHECK_LATE_NS: u64 = 100_000_000;
+/// A stopping worker's check that is this late, in nanoseconds, was delayed because the process
+/// stood still, and not by other work.
+pub const STOOD_STILL_NS: u64 = 1_000_000_000;
+/// How many times connections of a stopping worker may get as much more time.
+pub const STOOD_STILL_MAX: u32 = 8;
 /// Maximum number of connections in one step of the check for silent peers and passed deadlines.
 pub const SWEEP_CONNECTIONS: usize = 1024;
 /// Pause between two steps of the check for silent peers and passed deadlines, in nanoseconds.

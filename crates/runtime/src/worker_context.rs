@@ -29,6 +29,7 @@ use crate::limits::{
     SPARE_OUTPUTS, TURNS_PER_SEND,
 };
 use crate::setup::{Shared, second};
+use crate::stop_deadline::StopDeadline;
 use crate::transport::Transport;
 use long_sends::LongSends;
 pub(crate) use sweep::has_limits;
@@ -84,10 +85,12 @@ pub(crate) struct WorkerContext<S: Worker> {
     last_maintained_ns: u64,
     /// The time at which a stopping worker ends even if connections are open. `None` until the
     /// worker notices that it has to stop.
-    stop_deadline_ns: Option<u64>,
+    stop_deadline: Option<StopDeadline>,
     /// The time of the next check of connections for silent peers and passed deadlines, in
     /// nanoseconds. `u64::MAX` while there is nothing to check.
     sweep_at_ns: u64,
+    /// The last check came late, so that it has found nothing.
+    has_postponed_sweep: bool,
     /// The slot at which the next check begins.
     sweep_start: Slot,
     /// The number of members of the current burst that have been answered. After a panic, the
@@ -165,7 +168,8 @@ impl<S: Worker> WorkerContext<S> {
             spare: Vec::new(),
             memory_retry_ns: 0,
             last_maintained_ns: 0,
-            stop_deadline_ns: None,
+            has_postponed_sweep: false,
+            stop_deadline: None,
             sweep_at_ns: u64::MAX,
             sweep_start: 0,
             answered: 0,
@@ -562,15 +566,17 @@ impl<S: Worker> WorkerContext<S> {
     pub(crate) fn must_stop(&mut self, now_ns: u64) -> bool {
         let must_stop = self.stops_workers.load(Ordering::Relaxed);
         if must_stop {
-            self.stop_deadline_ns
-                .get_or_insert(now_ns.saturating_add(self.setup.drain_ns));
+            let drain_ns = self.setup.drain_ns;
+            self.stop_deadline
+                .get_or_insert_with(|| StopDeadline::new(now_ns, drain_ns));
         }
         must_stop
     }
 
     /// Returns whether the deadline of a stopping worker has passed.
-    pub(crate) fn is_out_of_time(&self, now_ns: u64) -> bool {
-        self.stop_deadline_ns
-            .is_some_and(|deadline_ns| now_ns >= deadline_ns)
+    pub(crate) fn is_out_of_time(&mut self, now_ns: u64) -> bool {
+        self.stop_deadline
+            .as_mut()
+            .is_some_and(|deadline| deadline.is_passed(now_ns))
     }
 }

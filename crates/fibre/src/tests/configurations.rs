@@ -14,10 +14,9 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 pub(crate) fn configurations() -> Vec<Configuration> {
     let mut configurations = Vec::new();
     for io_backend in [IoBackend::Rings, IoBackend::Readiness] {
-        let started = Builder::new()
-            .processors(1)
-            .io_backend(IoChoice::Only(io_backend))
-            .start();
+        let builder = Builder::new().processors(1);
+        // SAFETY: the fibres of this test use no `thread_local!`.
+        let started = unsafe { builder.io_backend(IoChoice::Only(io_backend)).start() };
         if started.is_ok() {
             configurations.extend(Scheduler::ALL.map(|scheduler| (scheduler, io_backend)));
         } else {
@@ -31,7 +30,8 @@ pub(crate) fn configurations() -> Vec<Configuration> {
 pub(crate) fn start(processors: usize, (scheduler, io_backend): Configuration) -> Runtime {
     let builder = Builder::new().processors(processors).scheduler(scheduler);
     let builder = builder.io_backend(IoChoice::Only(io_backend));
-    builder.start().unwrap()
+    // SAFETY: the fibres of this test use no `thread_local!`.
+    unsafe { builder.start() }.unwrap()
 }
 
 /// For each configuration, starts a runtime, calls `test` with it, and stops it. Stopping cancels

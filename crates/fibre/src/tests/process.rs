@@ -149,7 +149,8 @@ fn idle_runtime_wakes_no_processor() {
         let builder = builder
             .io_backend(crate::IoChoice::Only(io_backend))
             .name("quiet");
-        let runtime = builder.start().unwrap();
+        // SAFETY: the fibres of this test use no `thread_local!`.
+        let runtime = unsafe { builder.start() }.unwrap();
         // Even while a fibre waits, the *processors* (the threads that run fibres) must not wake
         // up.
         drop(runtime.spawn(|| crate::sleep(LONG * 60)));
@@ -181,7 +182,8 @@ fn deep(depth: u64) -> u64 {
 #[test]
 fn stack_overflow_kills_the_process() {
     if std::env::var_os(CHILD).is_some() {
-        let runtime = Builder::new().processors(1).start().unwrap();
+        // SAFETY: the fibres of this test use no `thread_local!`.
+        let runtime = unsafe { Builder::new().processors(1).start() }.unwrap();
         println!("{}", runtime.run(|| deep(0)));
         return;
     }
@@ -217,7 +219,8 @@ fn waiting_fibre_uses_less_than_8_kib() {
         return;
     }
     const FIBRES: usize = 20_000;
-    let runtime = Builder::new().processors(2).start().unwrap();
+    // SAFETY: the fibres of this test use no `thread_local!`.
+    let runtime = unsafe { Builder::new().processors(2).start() }.unwrap();
     // A fibre releases `waiting` just before it waits at `gate`.
     let (waiting, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let before = resident();

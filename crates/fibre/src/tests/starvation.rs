@@ -14,7 +14,8 @@ use crate::{Builder, Scheduler};
 /// processor busy, so that it never has to search for work.
 fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
     let builder = Builder::new().processors(2).scheduler(scheduler);
-    let runtime = builder.start().unwrap();
+    // SAFETY: the fibres of this test use no `thread_local!`.
+    let runtime = unsafe { builder.start() }.unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     // The number of times that one of the three fibres ran on the second processor, that is, on a
     // kernel thread other than the blocker's.

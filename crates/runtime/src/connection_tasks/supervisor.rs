@@ -21,8 +21,11 @@ use super::idle_maintenance::IdleMaintenance;
 use super::{ConnectionTasks, ContextChoice, Peer, Task, TaskRuntime};
 use crate::connection::Overdue;
 use crate::connection_table::Slot;
-use crate::limits::{DRAIN_CHECK_NS, SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS, SWEEP_STEP_NS};
+use crate::limits::{
+    CHECK_LATE_NS, DRAIN_CHECK_NS, SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS, SWEEP_STEP_NS,
+};
 use crate::setup::second;
+use crate::stop_deadline::StopDeadline;
 
 /// The state of the supervisor thread.
 pub(super) struct Supervisor<C: TaskRuntime> {
@@ -38,7 +41,9 @@ pub(super) struct Supervisor<C: TaskRuntime> {
     maintenance: IdleMaintenance,
     /// The time at which the supervisor of a stopping server closes the connections that are still
     /// open. `None` until the supervisor notices that the server has to stop.
-    stop_deadline_ns: Option<u64>,
+    /// The last sweep came late, so that it has closed nothing.
+    has_postponed_sweep: bool,
+    stop_deadline: Option<StopDeadline>,
 }
 
 impl<C: TaskRuntime> Supervisor<C> {
@@ -54,7 +59,8 @@ impl<C: TaskRuntime> Supervisor<C> {
             next_sweep_ns: None,
             sweep_start: 0,
             maintenance: IdleMaintenance::default(),
-            stop_deadline_ns: None,
+            has_postponed_sweep: false,
+            stop_deadline: None,
         })
     }
 
@@ -103,7 +109,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         let next_ns = [self.maintenance.next_ns(), self.next_sweep_ns];
         let timeouts_ns = next_ns.map(|at_ns| at_ns.map(|at_ns| at_ns.saturating_sub(now_ns)));
         // While the server stops, `drain` is called again after this time.
-        let drain_ns = self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS);
+        let drain_ns = self.stop_deadline.as_ref().map(|_| DRAIN_CHECK_NS);
         timeouts_ns.into_iter().chain([drain_ns]).flatten().min()
     }
 
@@ -147,6 +153,12 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
         let due_ns = *self.next_sweep_ns.get_or_insert(now_ns + SWEEP_INTERVAL_NS);
         if now_ns < due_ns {
+            return;
+        }
+        let is_late = now_ns - due_ns > CHECK_LATE_NS;
+        self.has_postponed_sweep = is_late && !self.has_postponed_sweep;
+        if self.has_postponed_sweep {
+            self.next_sweep_ns = Some(now_ns + SWEEP_INTERVAL_NS);
             return;
         }
         let (setup, start) = (&tasks.setup, self.sweep_start);
@@ -229,9 +241,11 @@ impl<C: TaskRuntime> Supervisor<C> {
     /// stream. A connection that is not idle now is ended by a later call. Or its own task ends it:
     /// a task checks `stops_workers` when it becomes idle.
     fn drain(&mut self, now_ns: u64) -> bool {
-        let deadline_ns = now_ns.saturating_add(self.tasks.setup.drain_ns);
-        let stop_deadline_ns = *self.stop_deadline_ns.get_or_insert(deadline_ns);
-        let is_out_of_time = now_ns >= stop_deadline_ns;
+        let drain_ns = self.tasks.setup.drain_ns;
+        let deadline = self
+            .stop_deadline
+            .get_or_insert_with(|| StopDeadline::new(now_ns, drain_ns));
+        let is_out_of_time = deadline.is_passed(now_ns);
         let peers = &self.tasks.peers;
         for peer in peers.select(|peer| is_out_of_time || peer.is_idle()) {
             if is_out_of_time {

@@ -10,7 +10,7 @@ use service::{Session, Worker};
 use super::WorkerContext;
 use crate::connection::Overdue;
 use crate::connection_table::{ConnectionTable, Slot};
-use crate::limits::{SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS, SWEEP_STEP_NS};
+use crate::limits::{CHECK_LATE_NS, SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS, SWEEP_STEP_NS};
 use crate::setup::Shared;
 
 /// Returns whether the service or the setup limits how long a connection may wait for its peer.
@@ -47,6 +47,12 @@ impl<S: Worker> WorkerContext<S> {
         table: &ConnectionTable<S, I>,
         now_ns: u64,
     ) -> Vec<(Slot, Overdue)> {
+        let is_late = now_ns.saturating_sub(self.sweep_at_ns) > CHECK_LATE_NS;
+        self.has_postponed_sweep = is_late && !self.has_postponed_sweep;
+        if self.has_postponed_sweep {
+            self.sweep_at_ns = now_ns + SWEEP_INTERVAL_NS;
+            return Vec::new();
+        }
         let slots = table.slots();
         let start = self.sweep_start.min(slots.end);
         let end = start.saturating_add(SWEEP_CONNECTIONS).min(slots.end);

@@ -41,7 +41,7 @@ impl<S: Worker> WorkerContext<S> {
         } else if !self.waiting_for_memory.is_empty() {
             Some(MEMORY_RETRY_NS)
         } else {
-            let drain_ns = self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS);
+            let drain_ns = self.stop_deadline.as_ref().map(|_| DRAIN_CHECK_NS);
             drain_ns.into_iter().chain(self.sweep_timeout_ns()).min()
         }
     }

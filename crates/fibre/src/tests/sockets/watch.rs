@@ -42,7 +42,8 @@ fn each_observed(test: impl Fn(Recorder, IoBackend) + Copy + Send + 'static) {
         let builder = builder
             .io_backend(IoChoice::Only(io_backend))
             .watch(recorder.clone());
-        let runtime = builder.start().unwrap();
+        // SAFETY: the fibres of this test use no `thread_local!`.
+        let runtime = unsafe { builder.start() }.unwrap();
         runtime.run(move || test(recorder, io_backend));
         runtime.stop(LONG).unwrap();
     }
@@ -146,7 +147,9 @@ fn all_receives_are_reported_before_any_fibre_runs() {
     let io_backend = IoChoice::Only(IoBackend::Rings);
     let events = Events::default();
     let builder = Builder::new().processors(1).watch(events.clone());
-    let Ok(runtime) = builder.io_backend(io_backend).start() else {
+    // SAFETY: the fibres of this test use no `thread_local!`.
+    let started = unsafe { builder.io_backend(io_backend).start() };
+    let Ok(runtime) = started else {
         eprintln!("skipped: io_uring cannot be used here");
         return;
     };
