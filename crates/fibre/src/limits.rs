@@ -63,3 +63,5 @@ pub const EVENTS_PER_POLL: usize = 256;
 pub const OFFLOAD_THREADS_MAX: usize = 16;
 /// Time in nanoseconds after which one of these threads exits if it gets no call.
 pub const OFFLOAD_IDLE_NS: u64 = 1_000_000_000;
+/// How long a processor waits before it calls the kernel again, if that has no memory for a call.
+pub const NO_MEMORY_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);

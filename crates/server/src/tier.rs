@@ -60,12 +60,14 @@ pub(crate) fn open(
     say: &mut dyn FnMut(&str),
 ) -> Result<OpenTier, Error> {
     let mut devices: Vec<(Box<dyn Device>, u64)> = Vec::new();
+    let mut was_used = false;
     for file in &config.files {
         let device =
             FileDevice::open(&file.path, file.bytes).map_err(|source| Error::TierFile {
                 path: file.path.clone(),
                 source,
             })?;
+        was_used |= device.was_marked();
         devices.push((Box::new(device), file.bytes));
     }
     // The standard library seeds its hashers with system randomness.
@@ -73,7 +75,15 @@ pub(crate) fn open(
     let index_path = config.files.first().and_then(index_path);
     let mut seed = hash_seed;
     if let Some(path) = &index_path {
+        let is_saved = path.exists();
         match tier.continue_saved(path, epoch_unix_s) {
+            Ok(None) if is_saved => say(&format!(
+                "the tier starts empty: {} is damaged, or of files of other sizes",
+                path.display()
+            )),
+            Ok(None) if was_used => say(
+                "the tier starts empty: its files were used before, but no index of them was saved",
+            ),
             Ok(None) => {}
             Ok(Some(continued)) => {
                 seed = continued.hash_seed;

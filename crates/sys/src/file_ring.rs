@@ -17,7 +17,6 @@ use std::io;
 use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::thread;
-use std::time::Duration;
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -25,6 +24,7 @@ use io_uring::{IoUring, opcode};
 
 use crate::poll::Waker;
 use crate::ring::cancel_all;
+use crate::shortage::{BACK_OFF, is_serious, is_shortage};
 
 /// User data of the watch of the waker. Reads have their index.
 const WAKER: u64 = u64::MAX;
@@ -32,8 +32,6 @@ const WAKER: u64 = u64::MAX;
 const DRAIN_WAITS_MAX: u32 = 20;
 /// Duration of each of these waits, in nanoseconds.
 const DRAIN_WAIT_NS: u64 = 1_000_000;
-/// How long a wait lasts for which the kernel has no memory, in nanoseconds.
-const BACK_OFF_NS: u64 = 1_000_000;
 
 /// The owner of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +176,7 @@ impl<F, T> FileRing<F, T> {
             }
             // It did not wait. What has not been submitted is submitted by the next call.
             if is_shortage(&error) && self.uring.completion().is_empty() {
-                thread::sleep(Duration::from_nanos(BACK_OFF_NS));
+                thread::sleep(BACK_OFF);
             }
         }
         Ok(self.take_ended(ended))
@@ -251,23 +249,6 @@ impl<F, T> FileRing<F, T> {
     }
 }
 
-/// Whether an error of waiting is one that later calls do not repair. Repaired are: a signal came,
-/// the time has passed, completions have to be taken first, there is no memory.
-fn is_serious(error: &io::Error) -> bool {
-    let is_repaired = [libc::ETIME, libc::EINTR, libc::EBUSY]
-        .map(Some)
-        .contains(&error.raw_os_error());
-    !is_repaired && !is_shortage(error)
-}
-
-/// Whether the kernel could not allocate memory, for example because the memory of the process's
-/// group is used up (EAGAIN in io_uring_enter(2)). This may change.
-fn is_shortage(error: &io::Error) -> bool {
-    [libc::EAGAIN, libc::ENOMEM]
-        .map(Some)
-        .contains(&error.raw_os_error())
-}
-
 /// Drops the receivers of reads that have not ended. Their memory and their files are leaked: the
 /// kernel may still use them.
 fn abandon<F, T>(reads: Vec<Option<Read<F, T>>>) {
@@ -300,7 +281,7 @@ impl<F, T> Drop for FileRing<F, T> {
             match waited {
                 Err(error) if is_serious(&error) => break,
                 Err(error) if is_shortage(&error) => {
-                    thread::sleep(Duration::from_nanos(BACK_OFF_NS));
+                    thread::sleep(BACK_OFF);
                 }
                 _ => {}
             }

@@ -28,6 +28,7 @@ use std::io;
 use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::rc::Rc;
+use std::thread;
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
@@ -37,6 +38,7 @@ pub use features::Features;
 use receive_buffers::{GROUP, Pool};
 pub use receive_buffers::{ReceiveBuffers, ReceivedBytes};
 
+use crate::shortage::{BACK_OFF, is_serious, is_shortage};
 use crate::socket::Stream;
 
 /// Maximum number of waits of a ring that is dropped, for its operations in the kernel to end.
@@ -385,7 +387,7 @@ impl Ring {
 
     /// Submits all queued operations, then waits until an event is available or `timeout_ns` has
     /// passed. `None` means that there is no timeout. With a timeout of 0, or if an event is
-    /// available already, it does not wait.
+    /// available already, it does not wait. It returns earlier if the kernel has no memory.
     ///
     /// # Errors
     /// The kernel reports an error. This does not happen in a correct program.
@@ -414,16 +416,17 @@ impl Ring {
                 }
             };
             if let Err(error) = entered {
-                let code = error.raw_os_error();
-                // ETIME: the timeout has passed. EINTR: a signal came. EBUSY: completions have to
-                // be taken before more operations can be submitted.
-                if ![libc::ETIME, libc::EINTR, libc::EBUSY]
-                    .map(Some)
-                    .contains(&code)
-                {
+                if is_serious(&error) {
                     return Err(error);
                 }
-                if code == Some(libc::EBUSY) {
+                // What has not been submitted is submitted by the next call.
+                if is_shortage(&error) {
+                    if !has_event {
+                        thread::sleep(BACK_OFF);
+                    }
+                    return Ok(());
+                }
+                if error.raw_os_error() == Some(libc::EBUSY) {
                     return Ok(());
                 }
             }

@@ -5,11 +5,13 @@ use std::fs;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Mode;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
@@ -17,7 +19,13 @@ use rustix::net::{
     shutdown, socket_with, socketpair, sockopt,
 };
 
+use rustix::process::umask;
+
+use crate::shortage::BACK_OFF;
 use crate::socket_option::switch_on;
+
+/// How often a send is tried again for which the kernel has no memory.
+const NO_MEMORY_TRIES: u32 = 8;
 
 /// The flags of every new socket: non-blocking, and closed by exec.
 pub(crate) const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
@@ -154,7 +162,7 @@ impl Stream {
     /// # Errors
     /// `WouldBlock`: the socket has no space. After any other error the connection is lost.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(send(&self.fd, bytes, SendFlags::NOSIGNAL)?)
+        with_memory(|| send(&self.fd, bytes, SendFlags::NOSIGNAL))
     }
 
     /// Sends the bytes of at most 1024 slices, as many as the socket has space for. Returns the
@@ -163,13 +171,7 @@ impl Stream {
     /// # Errors
     /// The same as for [`Stream::send`].
     pub fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut control = SendAncillaryBuffer::default();
-        Ok(sendmsg(
-            &self.fd,
-            pieces,
-            &mut control,
-            SendFlags::NOSIGNAL,
-        )?)
+        self.send_pieces(pieces, SendFlags::NOSIGNAL)
     }
 
     /// Sends like [`Stream::send`], but does not wait even if the socket is blocking.
@@ -178,7 +180,7 @@ impl Stream {
     /// The same as for [`Stream::send`].
     pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        Ok(send(&self.fd, bytes, flags)?)
+        with_memory(|| send(&self.fd, bytes, flags))
     }
 
     /// Sends like [`Stream::send_vectored`], but does not wait even if the socket is blocking.
@@ -186,9 +188,14 @@ impl Stream {
     /// # Errors
     /// The same as for [`Stream::send`].
     pub fn send_vectored_now(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut control = SendAncillaryBuffer::default();
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        Ok(sendmsg(&self.fd, pieces, &mut control, flags)?)
+        self.send_pieces(pieces, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    }
+
+    fn send_pieces(&self, pieces: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
+        with_memory(|| {
+            let mut control = SendAncillaryBuffer::default();
+            sendmsg(&self.fd, pieces, &mut control, flags)
+        })
     }
 
     /// Makes a later close reset the connection (RST) instead of ending it in order (FIN). Unsent
@@ -280,28 +287,48 @@ impl Bound {
         Ok(Self(Listener { fd, path: None }))
     }
 
-    /// Binds a Unix socket to a path, with the permissions `mode`. Replaces a socket at that path.
-    /// The path is removed when this value, or the listener made of it, is dropped.
+    /// Binds a Unix socket to a path, with the permissions `mode`. Replaces a socket at that path
+    /// at which nobody listens. The path is removed when this value, or the listener made of it, is
+    /// dropped. Files that other threads create meanwhile get at most these permissions too.
     ///
     /// # Errors
-    /// The path names something other than a socket, which is left unchanged; or the folder does
-    /// not allow this process to create the socket.
+    /// The path names something other than a socket, or a process listens there: both are left
+    /// unchanged. Or the folder does not allow this process to create the socket.
     pub fn unix(path: &Path, mode: u32) -> io::Result<Self> {
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() {
                 let what = "the path exists and is not a socket";
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
             }
-            fs::remove_file(path)?;
+            use io::ErrorKind::{AddrInUse, ConnectionRefused, NotFound, WouldBlock};
+            match Stream::connect_unix(path).map_err(|error| (error.kind(), error)) {
+                Err((ConnectionRefused | NotFound, _)) => {}
+                // The queue of a process that listens may be full.
+                Ok(_) | Err((WouldBlock, _)) => {
+                    return Err(io::Error::new(
+                        AddrInUse,
+                        "a process listens at this socket",
+                    ));
+                }
+                Err((_, error)) => return Err(error),
+            }
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != NotFound => return Err(error),
+                _ => {}
+            }
         }
         let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
-        bind(&fd, &SocketAddrUnix::new(path)?)?;
-        let listener = Listener {
-            fd,
-            path: Some(path.to_owned()),
-        };
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-        Ok(Self(listener))
+        let address = SocketAddrUnix::new(path)?;
+        // Changing the permissions later, by the path, could change those of another file.
+        let mask = umask(Mode::from_raw_mode(0o777 & !mode));
+        let bound = bind(&fd, &address);
+        umask(mask);
+        bound?;
+        // So that a process that starts meanwhile does not take the socket for a left one. Early
+        // clients wait.
+        listen(&fd, 1)?;
+        let path = Some(path.to_owned());
+        Ok(Self(Listener { fd, path }))
     }
 
     /// Returns the TCP address, or `None` for a Unix socket.
@@ -325,6 +352,18 @@ impl AsFd for Bound {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Sends, and tries again for some milliseconds while the kernel has no memory for it. No event
+/// says that it has some again.
+fn with_memory(send: impl Fn() -> Result<usize, Errno>) -> io::Result<usize> {
+    for _ in 0..NO_MEMORY_TRIES {
+        match send() {
+            Err(Errno::NOBUFS | Errno::NOMEM) => thread::sleep(BACK_OFF),
+            sent => return Ok(sent?),
+        }
+    }
+    Ok(send()?)
 }
 
 impl Listener {
@@ -448,6 +487,9 @@ pub fn is_exhaustion(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
     use super::*;
     use crate::poll::{Interest, is_ready_within};
 
@@ -514,7 +556,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         {
-            let _replaced = Bound::unix(&path, 0o700).unwrap();
+            // Nobody listens at the socket of a listener that has ended.
+            drop(UnixListener::bind(&path).unwrap());
             let listener = Bound::unix(&path, 0o640).unwrap().listen(1).unwrap();
             let mode = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o640);
@@ -522,6 +565,8 @@ mod tests {
             let client = Stream::connect_unix(&path).unwrap();
             let server = listener.accept().unwrap();
             check_transfer(&client, &server);
+            let taken = Bound::unix(&path, 0o700).unwrap_err();
+            assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
         }
         assert!(!path.exists());
         fs::write(&path, "precious").unwrap();
@@ -536,7 +581,7 @@ mod tests {
         client.send(b"abc").unwrap();
         let mut buffer = [0; 16];
         assert_eq!(server.recv(&mut buffer).unwrap(), 3);
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let receiving = scope.spawn(|| server.recv(&mut [0; 16]).unwrap());
             server.shutdown_receive();
             assert_eq!(receiving.join().unwrap(), 0);

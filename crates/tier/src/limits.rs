@@ -2,6 +2,13 @@
 
 use std::ops::RangeInclusive;
 
+/// Permissions of new files: they contain the items of all clients, and the seed of the hash.
+pub const FILE_MODE: u32 = 0o600;
+/// Length of what precedes the segments in a file, in bytes.
+pub const MARK_LEN: u64 = 4096;
+/// Length of the front of a file in which bytes other than 0 are foreign, unless the mark is there:
+/// where file systems and tables of partitions have their signatures.
+pub const FOREIGN_LEN: usize = 128 << 10;
 /// Size of a segment in bytes, if it is chosen: within these bounds, such that a tier has about
 /// [`SEGMENTS_WANTED`] of them.
 pub const SEGMENT_BYTES: RangeInclusive<u64> = 256 << 10..=4 << 20;

@@ -15,12 +15,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 use store::{Expiry, TierAddress};
 
-use crate::limits::FRAME_BYTES;
+use sys::file_replacement;
+
+use crate::limits::{FILE_MODE, FRAME_BYTES};
 use crate::little_endian::{u32_at, u64_at};
 use crate::ring::Ring;
 
@@ -253,37 +255,19 @@ pub(crate) fn write_file(
     head: Head,
     ring: &Ring,
     generation: u32,
-    entries: impl FnOnce(&mut Writer<BufWriter<File>>) -> io::Result<()>,
+    entries: impl FnOnce(&mut Writer<BufWriter<&File>>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    let written = write_unfinished(&unfinished, head, ring, generation, entries);
-    let renamed = written.and_then(|()| fs::rename(&unfinished, path));
-    if renamed.is_err() {
-        // On a full disk, it would take space that the tier needs.
-        let _ = fs::remove_file(&unfinished);
-    }
-    renamed?;
+    // The seed of the hash is a secret: who knows it can choose keys that share a bucket.
+    let mode = FILE_MODE;
+    file_replacement::replace(path, mode, |file| {
+        let mut writer = Writer::new(BufWriter::new(&*file), head)?;
+        let segments = ring.segments().filter(|(_, it)| *it == generation);
+        writer.segments(segments.map(|(sequence, _)| sequence))?;
+        entries(&mut writer)?;
+        writer.finish()?;
+        file.sync_all()
+    })?;
     sync_folder(path)
-}
-
-fn write_unfinished(
-    path: &Path,
-    head: Head,
-    ring: &Ring,
-    generation: u32,
-    entries: impl FnOnce(&mut Writer<BufWriter<File>>) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut writer = Writer::new(BufWriter::new(File::create(path)?), head)?;
-    let segments = ring.segments().filter(|(_, it)| *it == generation);
-    writer.segments(segments.map(|(sequence, _)| sequence))?;
-    entries(&mut writer)?;
-    let file = writer
-        .finish()?
-        .into_inner()
-        .map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()
 }
 
 /// Opens the file of an index and removes it, durably, before anything of it is used.

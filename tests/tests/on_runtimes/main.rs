@@ -11,6 +11,7 @@ mod clients;
 mod device;
 mod edges;
 mod idle;
+mod kernel_errors;
 mod lifecycle;
 mod login;
 mod memory;

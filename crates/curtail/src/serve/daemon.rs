@@ -1,11 +1,12 @@
 //! `-d` and `-P`: the daemon, its pid file, and the file with its ports.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use sys::daemon::{Ready, Started, Starting, detach};
+use sys::file_replacement;
 
 /// The role of the process after [`start`].
 pub(super) enum Role {
@@ -81,7 +82,7 @@ impl PidFile {
                 "-P {path}: it contained {other}, the id of a running process"
             ));
         }
-        if let Err(error) = replace(&self.path, &format!("{pid}\n"), "tmp") {
+        if let Err(error) = replace(&self.path, &format!("{pid}\n")) {
             say(&format!(
                 "-P {path}: not written: {error} (choose a directory that the server's user can write)"
             ));
@@ -117,16 +118,12 @@ pub(super) fn write_ports(path: &Path, tcp: &[SocketAddr], udp: &[SocketAddr]) -
             text.push_str(&format!("{protocol} {family}: {}\n", address.port()));
         }
     }
-    replace(path, &text, "lck")
+    replace(path, &text)
 }
 
-/// Replaces a file atomically: writes it under another name, then renames it.
-fn replace(path: &Path, text: &str, extension: &str) -> io::Result<()> {
-    let mut first = path.as_os_str().to_owned();
-    first.push(".");
-    first.push(extension);
-    fs::write(&first, text)?;
-    fs::rename(&first, path)
+/// Replaces a file that everybody may read.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    file_replacement::replace(path, 0o644, |file| file.write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::{ptr, slice};
+use std::{ptr, slice, thread};
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -34,7 +34,7 @@ use crate::cancel::{begin_wait, cancelled_or_timed_out};
 use crate::clock::monotonic_ns;
 use crate::fibre::Fibre;
 use crate::io::Reactor;
-use crate::limits::{CANCEL_RETRY_NS, RING_ENTRIES};
+use crate::limits::{CANCEL_RETRY_NS, NO_MEMORY_PAUSE, RING_ENTRIES};
 use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
 use crate::time::Timer;
@@ -246,10 +246,14 @@ impl Ring {
                 unsafe { submitter.enter::<libc::sigset_t>(unsubmitted, 0, flags.bits(), None) }
             }
         };
-        // Errors need no handling. After a timeout or a signal, the loop of the processor polls
-        // again. If the completion queue is full, the caller empties it next. Requests that were
-        // not submitted are still in the submission queue.
-        drop(submitted);
+        // Other errors need no handling. After a timeout or a signal, the loop of the processor
+        // polls again. If the completion queue is full, the caller empties it next. Requests that
+        // were not submitted are still in the submission queue.
+        let has_no_memory = [libc::EAGAIN, libc::ENOMEM].map(Some);
+        let is_short = submitted.is_err_and(|error| has_no_memory.contains(&error.raw_os_error()));
+        if is_short && min_complete > 0 {
+            thread::sleep(NO_MEMORY_PAUSE);
+        }
     }
 
     /// Enables the ring if it was created disabled.
