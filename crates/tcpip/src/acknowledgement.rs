@@ -11,11 +11,34 @@
 
 use smoltcp::wire::{IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber};
 
-/// The sequence number after the last byte that a connection has sent, if it has sent anything.
+use crate::limits::RECEIVE_BUFFER;
+
+/// The numbers of what a connection has sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SentEnd(Option<TcpSeqNumber>);
+pub(crate) struct SentEnd {
+    /// The sequence number after the last byte, if anything has been sent.
+    end: Option<TcpSeqNumber>,
+    /// The last acknowledgement.
+    acknowledged: Option<TcpSeqNumber>,
+}
 
 impl SentEnd {
+    /// Whether an arriving IPv4 packet may come from the peer: it acknowledges what may be
+    /// unacknowledged, and lies near the receive window. Who does not see the connection's packets
+    /// has to guess both numbers (RFC 5961). `send_buffer` is the length of the send buffer.
+    pub(crate) fn is_known_to_sender_of(&self, packet: &[u8], send_buffer: usize) -> bool {
+        let ip = Ipv4Packet::new_unchecked(packet);
+        let segment = TcpPacket::new_unchecked(ip.payload());
+        let (Some(end), Some(acknowledged)) = (self.end, self.acknowledged) else {
+            return false;
+        };
+        // The end of the stream takes a number too.
+        let unacknowledged = end.0.wrapping_sub(segment.ack_number().0);
+        let is_old = unacknowledged < 0 || unacknowledged as usize > send_buffer + 1;
+        let distance = segment.seq_number().0.wrapping_sub(acknowledged.0);
+        segment.ack() && !is_old && distance.unsigned_abs() as usize <= RECEIVE_BUFFER
+    }
+
     /// Takes account of an IPv4 packet to send, which has no options, and corrects its sequence
     /// number.
     pub(crate) fn correct(&mut self, packet: &mut [u8]) {
@@ -30,15 +53,18 @@ impl SentEnd {
         if segment.rst() {
             return;
         }
+        if segment.ack() {
+            self.acknowledged = Some(segment.ack_number());
+        }
         let start = segment.seq_number();
         let len = segment.segment_len();
-        match self.0 {
+        match self.end {
             Some(end) if len == 0 && start < end => {
                 segment.set_seq_number(end);
                 segment.fill_checksum(&source.into(), &target.into());
             }
             Some(end) if start + len <= end => {}
-            _ => self.0 = Some(start + len),
+            _ => self.end = Some(start + len),
         }
     }
 }

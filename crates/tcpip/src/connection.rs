@@ -27,7 +27,8 @@ pub(crate) struct Connection {
     pub(crate) sockets: SocketSet<'static>,
     handle: SocketHandle,
     pub(crate) key: Key,
-    /// The hardware address from which the last frame of the connection came.
+    /// The hardware address from which the last frame of the connection came. Frames whose sender
+    /// does not know the connection's numbers do not count.
     pub(crate) peer: EthernetAddress,
     pub(crate) phase: Phase,
     pub(crate) generation: u32,
@@ -38,7 +39,7 @@ pub(crate) struct Connection {
     pub(crate) is_in_pending: bool,
     /// The connection is in the stack's queue of those that may be ready.
     pub(crate) is_in_ready: bool,
-    /// When the last frame of the connection arrived.
+    /// When the frame of `peer` arrived.
     pub(crate) last_frame_ns: u64,
     /// The number of received bytes that were discarded.
     pub(crate) discarded: usize,

@@ -27,8 +27,9 @@
 //! - No frame makes a function panic.
 //! - Memory is bounded: by the established connections, which the owner accepts and closes, plus
 //!   [`limits::HALF_OPEN_MAX`] and [`limits::CLOSING_MAX`] others.
-//! - A frame is answered to the hardware address that it came from. The stack has no neighbour
-//!   cache and no routes. It sends answers, what its owner sends on connections, retransmissions,
+//! - A frame is answered to the hardware address that it came from, or for a connection, to that
+//!   of the last frame whose sender knew the connection's numbers. The stack has no neighbour cache
+//!   and no routes. It sends answers, what its owner sends on connections, retransmissions,
 //!   and probes of silent peers.
 //!
 //! Not supported: IPv6, fragments, IP options beyond skipping them, VLAN tags, connections that

@@ -145,8 +145,16 @@ impl Stack {
         let Some(connection) = connection.and_then(Option::as_deref_mut) else {
             return;
         };
-        connection.peer = peer;
-        connection.last_frame_ns = now_ns;
+        let send_buffer = self.config.send_buffer;
+        if connection
+            .sent_end
+            .is_known_to_sender_of(packet, send_buffer)
+        {
+            connection.peer = peer;
+            connection.last_frame_ns = now_ns;
+        }
+        // What is answered to others goes to the peer.
+        let peer = connection.peer;
         let (frames, sent_end) = (&mut self.frames, &mut connection.sent_end);
         let mut link = Link::new(&self.config, peer, Some(packet), frames, sent_end);
         let sockets = &mut connection.sockets;

@@ -4,9 +4,10 @@ mod world;
 
 use proptest::prelude::*;
 
+use crate::Checksums;
 use crate::limits::{
-    CLOSING_NS, FRAMES_MAX, HALF_OPEN_MAX, HALF_OPEN_NS, KEEPALIVE_NS, PROBE_NS, PROBES_MAX,
-    UNACKNOWLEDGED_NS,
+    CLOSING_NS, ETHERNET_HEADER, FRAMES_MAX, HALF_OPEN_MAX, HALF_OPEN_NS, KEEPALIVE_NS, PROBE_NS,
+    PROBES_MAX, UNACKNOWLEDGED_NS,
 };
 use crate::testing::{Faults, State};
 use world::{PORT, World};
@@ -159,6 +160,54 @@ fn a_silent_peer_is_probed_and_reset_if_it_has_vanished() {
     world.run_until("closed", |world| world.lost == 1);
 }
 
+/// A host that does not see the connection's packets knows its addresses and ports at most.
+#[test]
+fn a_blind_segment_neither_redirects_replies_nor_keeps_a_connection_alive() {
+    const STRANGER: [u8; 6] = [2, 0, 0, 0, 0, 9];
+    /// Offset of the sequence number in a frame, and of the acknowledgement.
+    const NUMBERS: [usize; 2] = [ETHERNET_HEADER + 20 + 4, ETHERNET_HEADER + 20 + 8];
+    let mut world = World::new(NO_FAULTS, 1);
+    let client = world.connect(PORT);
+    world.exchange(client, b"hello");
+    world.host.socket(client).send_slice(b"next").unwrap();
+    world.host.poll(world.now_ns);
+    let genuine = world.host.take_frame().unwrap();
+    let probe_ns = world.stack.next_deadline_ns().unwrap();
+    world.now_ns += 1_000_000_000;
+    for wrong in [&NUMBERS[..], &NUMBERS[..1], &NUMBERS[1..]] {
+        let mut blind = genuine.clone();
+        blind[6..12].copy_from_slice(&STRANGER);
+        wrong.iter().for_each(|&at| blind[at] ^= 0x40);
+        world
+            .stack
+            .receive(&blind, Checksums::Verified, world.now_ns);
+        world.stack.flush(world.now_ns);
+        let is_to_peer = |frame: &[u8]| frame[..6] == genuine[6..12];
+        assert!(world.stack.frames().iter().all(is_to_peer));
+        world.stack.frames().clear();
+        assert_eq!(world.stack.next_deadline_ns(), Some(probe_ns));
+    }
+    // A host that moves is followed. The second segment is acknowledged at once.
+    let mut moved = genuine;
+    moved[6..12].copy_from_slice(&STRANGER);
+    for _ in 0..2 {
+        world
+            .stack
+            .receive(&moved, Checksums::Verified, world.now_ns);
+    }
+    world.stack.flush(world.now_ns);
+    let frames: Vec<_> = world
+        .stack
+        .frames()
+        .iter()
+        .map(|it| it[..6].to_vec())
+        .collect();
+    assert!(
+        !frames.is_empty() && frames.iter().all(|it| *it == STRANGER),
+        "{frames:?}"
+    );
+}
+
 #[test]
 fn an_idle_stack_waits_for_its_first_probe() {
     let mut world = World::new(NO_FAULTS, 1);
@@ -207,7 +256,7 @@ fn the_arp_request_of_a_host_without_an_address_is_answered() {
     probe.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
     probe.extend([2, 0, 0, 0, 0, 9, 0, 0, 0, 0]);
     probe.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 1]);
-    world.stack.receive(&probe, crate::Checksums::Unverified, 0);
+    world.stack.receive(&probe, Checksums::Unverified, 0);
     let frames: Vec<Vec<u8>> = world.stack.frames().iter().map(<[u8]>::to_vec).collect();
     assert_eq!(frames.len(), 1);
     assert_eq!(frames[0][..6], [2, 0, 0, 0, 0, 9]);
@@ -225,7 +274,7 @@ fn pings_are_answered_unless_they_are_broadcast() {
     ping.extend([8, 0, 0x33, 0x37, 0, 1, 0, 1]);
     ping.extend(*b"abcd");
     let receive = |world: &mut World, frame: &[u8]| {
-        let unverified = crate::Checksums::Unverified;
+        let unverified = Checksums::Unverified;
         world.stack.receive(frame, unverified, 0);
         let frames: Vec<Vec<u8>> = world.stack.frames().iter().map(<[u8]>::to_vec).collect();
         world.stack.frames().clear();
