@@ -1,6 +1,8 @@
 //! The state of one connection.
 
-use http::{Heads, Pending, Persistence, Prepared, Rejection, Request, Response, Status};
+use http::{
+    Heads, HostNames, Pending, Persistence, Prepared, Rejection, Request, Response, Status,
+};
 use service::{Next, NoPin, Output, Progress};
 
 use crate::pages::{PLAIN, Page};
@@ -14,6 +16,14 @@ pub struct HttpSession {
 }
 
 impl HttpSession {
+    /// The state of a new connection, for requests to one of these hosts.
+    pub(crate) fn new(hosts: HostNames) -> Self {
+        Self {
+            is_closed: false,
+            heads: Heads::default().with_hosts(hosts),
+        }
+    }
+
     /// Parses the complete heads at the front of `input` ([`Heads::prepare`]).
     pub(crate) fn prepare<'i>(
         &mut self,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use http::Prepared;
+use http::{HostNames, Prepared};
 use service::{NoCompletion, NoPin, Output, Progress, Tickets};
 
 use crate::connection::HttpSession;
@@ -22,13 +22,24 @@ const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 #[derive(Clone)]
 pub struct AdminService {
     source: Arc<dyn Source>,
+    hosts: HostNames,
 }
 
 impl AdminService {
     /// Pages with the figures of `source`.
     #[must_use]
     pub fn new(source: Arc<dyn Source>) -> Self {
-        Self { source }
+        let hosts = HostNames::default();
+        Self { source, hosts }
+    }
+
+    /// The same for requests to a host with one of these names ([`HostNames`]).
+    #[must_use]
+    pub fn with_host_names(self, names: &[String]) -> Self {
+        Self {
+            hosts: HostNames::new(names),
+            ..self
+        }
     }
 }
 
@@ -44,6 +55,7 @@ impl service::Service for AdminService {
     fn worker(&self) -> AdminWorker {
         AdminWorker {
             source: Arc::clone(&self.source),
+            hosts: self.hosts.clone(),
             now_ns: 0,
             page: Vec::new(),
         }
@@ -57,6 +69,7 @@ impl service::Service for AdminService {
 /// A worker of the admin pages.
 pub struct AdminWorker {
     pub(crate) source: Arc<dyn Source>,
+    hosts: HostNames,
     /// The time of the burst.
     pub(crate) now_ns: u64,
     /// The body of the current reply. Its length has to be known before its head is written.
@@ -76,7 +89,7 @@ impl service::Worker for AdminWorker {
     type Completion = NoCompletion;
 
     fn open(&self) -> HttpSession {
-        HttpSession::default()
+        HttpSession::new(self.hosts.clone())
     }
 
     fn begin_burst(&mut self, now_ns: u64) {

@@ -28,7 +28,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::limits::HEAD_TIME_MAX_NS;
-use http::{Prepared, Request};
+use http::{HostNames, Prepared, Request};
 use service::{Abandoned, NoPin, Output, Progress, Service, Tickets, Worker};
 
 use crate::disk::Disk;
@@ -73,6 +73,7 @@ pub struct DocumentService<D: Disk> {
     log: Option<Arc<AccessLog>>,
     items: Option<ItemService>,
     sends_files: bool,
+    hosts: HostNames,
 }
 
 impl<D: Disk> DocumentService<D> {
@@ -86,6 +87,16 @@ impl<D: Disk> DocumentService<D> {
             log: None,
             items: None,
             sends_files: true,
+            hosts: HostNames::default(),
+        }
+    }
+
+    /// The same for requests to a host with one of these names ([`HostNames`]).
+    #[must_use]
+    pub fn with_host_names(self, names: &[String]) -> Self {
+        Self {
+            hosts: HostNames::new(names),
+            ..self
         }
     }
 
@@ -134,6 +145,7 @@ impl<D: Disk> Service for DocumentService<D> {
             items: self.items.as_ref().map(|items| (items.worker)()),
             value: Vec::new(),
             sends_files: self.sends_files,
+            hosts: self.hosts.clone(),
             now_ns: 0,
         }
     }
@@ -160,6 +172,7 @@ pub struct DocumentWorker<D: Disk> {
     files: FileWorker<D>,
     dates: DateCache,
     head_time_ns: u64,
+    hosts: HostNames,
     log: Option<LogBuffer>,
     /// Longest body of a request in bytes.
     body_max: usize,
@@ -197,7 +210,7 @@ impl<D: Disk> Worker for DocumentWorker<D> {
     type Completion = Completion<D::File>;
 
     fn open(&self) -> DocumentSession<D::File> {
-        DocumentSession::new(self.head_time_ns, self.body_max)
+        DocumentSession::new(self.head_time_ns, self.body_max, self.hosts.clone())
     }
 
     fn begin_burst(&mut self, now_ns: u64) {

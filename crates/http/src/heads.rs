@@ -1,5 +1,6 @@
 //! The heads of requests on one connection, as they arrive.
 
+use crate::host_names::HostNames;
 use crate::limits::HEAD_TIME_MAX_NS;
 use crate::request::{Parsed, Rejection, Request};
 
@@ -19,6 +20,7 @@ pub struct Heads {
     time_max_ns: u64,
     /// Longest body of a request in bytes.
     body_max: usize,
+    hosts: HostNames,
     /// Whether the input behind the prepared requests is the beginning of a head.
     is_incomplete: bool,
     /// When the first bytes of an incomplete head were seen. `None` if all heads are complete.
@@ -47,6 +49,7 @@ impl Heads {
         Self {
             time_max_ns,
             body_max: 0,
+            hosts: HostNames::default(),
             is_incomplete: false,
             since_ns: None,
         }
@@ -57,6 +60,12 @@ impl Heads {
     #[must_use]
     pub fn with_body_max(self, body_max: usize) -> Self {
         Self { body_max, ..self }
+    }
+
+    /// The same for requests to one of these hosts. Others are rejected.
+    #[must_use]
+    pub fn with_hosts(self, hosts: HostNames) -> Self {
+        Self { hosts, ..self }
     }
 
     /// Parses the complete heads at the front of `input`, at most `max`, and appends them to
@@ -75,6 +84,9 @@ impl Heads {
                 Parsed::Incomplete => {
                     self.is_incomplete = true;
                     break;
+                }
+                Parsed::Request(request) if !self.hosts.contain(request.host) => {
+                    Prepared::Rejected(Rejection::UnknownHost)
                 }
                 Parsed::Request(request) => Prepared::Request(request),
                 Parsed::Rejected(rejection) => Prepared::Rejected(rejection),

@@ -27,6 +27,7 @@ mod date;
 #[doc(hidden)]
 pub mod fuzzing;
 mod heads;
+mod host_names;
 pub mod limits;
 mod path;
 mod range;
@@ -38,6 +39,7 @@ mod tests;
 pub use conditions::{Conditions, Validators, Verdict};
 pub use date::{format_date, parse_date};
 pub use heads::{Heads, Pending, Prepared};
+pub use host_names::HostNames;
 pub use path::{PathError, decode_path, decode_percent, encode_path};
 pub use range::{ByteRange, RangeRequest, parse_range};
 pub use request::{Parsed, Rejection, Request};

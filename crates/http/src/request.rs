@@ -27,6 +27,8 @@ pub struct Request<'i> {
     pub method: &'i str,
     /// The request target, as sent.
     pub target: &'i str,
+    /// The value of `Host`. Empty if it has none, as HTTP/1.0 allows.
+    pub host: &'i [u8],
     /// Whether it is HTTP/1.0.
     pub is_1_0: bool,
     /// Whether the client keeps the connection open after it.
@@ -50,6 +52,8 @@ pub enum Rejection {
     HeadTooLarge,
     /// Its version is neither HTTP/1.0 nor HTTP/1.1.
     VersionNotSupported,
+    /// Its host is none for which the server answers ([`HostNames`](crate::HostNames)).
+    UnknownHost,
     /// Its head took longer than [`HEAD_TIME_MAX_NS`](crate::limits::HEAD_TIME_MAX_NS) to arrive.
     HeadTooSlow,
 }
@@ -63,6 +67,7 @@ impl Rejection {
             Self::HasBody => Status::ContentTooLarge,
             Self::HeadTooLarge => Status::HeadTooLarge,
             Self::VersionNotSupported => Status::VersionNotSupported,
+            Self::UnknownHost => Status::MisdirectedRequest,
             Self::HeadTooSlow => Status::RequestTimeout,
         }
     }
@@ -75,6 +80,7 @@ impl Rejection {
             Self::HasBody => "this body is not accepted\n",
             Self::HeadTooLarge => "the head of the request is too large\n",
             Self::VersionNotSupported => "only HTTP/1.1 and HTTP/1.0 are served\n",
+            Self::UnknownHost => "this host is not served here (see --host-name)\n",
             Self::HeadTooSlow => "the head of the request took too long to arrive\n",
         }
     }
@@ -118,7 +124,7 @@ impl<'i> Request<'i> {
             return Parsed::Rejected(Rejection::Malformed);
         };
         let is_1_0 = minor == 0;
-        let (is_persistent, body_len) = match framing(parsed.headers, is_1_0) {
+        let (host, is_persistent, body_len) = match framing(parsed.headers, is_1_0) {
             Err(rejection) => return Parsed::Rejected(rejection),
             Ok(framing) => framing,
         };
@@ -132,6 +138,7 @@ impl<'i> Request<'i> {
         Parsed::Request(Self {
             method,
             target,
+            host,
             is_1_0,
             is_persistent,
             body,
@@ -203,19 +210,16 @@ fn values<'i>(fields: &[Header<'i>], name: &str) -> impl Iterator<Item = &'i [u8
     fields.iter().filter(is_named).map(|field| field.value)
 }
 
-/// Whether the connection stays open, and the length of the body. The error says why the request is
-/// rejected.
-fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<(bool, u64), Rejection> {
+/// The host, whether the connection stays open, and the length of the body. The error says why the
+/// request is rejected.
+fn framing<'i>(fields: &[Header<'i>], is_1_0: bool) -> Result<(&'i [u8], bool, u64), Rejection> {
     // RFC 9112, section 3.2: a missing, repeated or invalid Host is an error.
     let mut hosts = values(fields, "host");
-    let is_valid = match (hosts.next(), hosts.next()) {
-        (None, _) => is_1_0,
-        (Some(host), None) => is_host(host),
-        (Some(_), Some(_)) => false,
+    let host = match (hosts.next(), hosts.next()) {
+        (None, _) if is_1_0 => &[],
+        (Some(host), None) if is_host(host) => host,
+        _ => return Err(Rejection::Malformed),
     };
-    if !is_valid {
-        return Err(Rejection::Malformed);
-    }
     let mut lengths = values(fields, "content-length");
     let (length, second_length) = (lengths.next(), lengths.next());
     if values(fields, "transfer-encoding").next().is_some() {
@@ -246,7 +250,7 @@ fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<(bool, u64), Rejection
         options.any(|it| it.trim_ascii().eq_ignore_ascii_case(option))
     };
     let is_persistent = !has_option(b"close") && (!is_1_0 || has_option(b"keep-alive"));
-    Ok((is_persistent, body_len))
+    Ok((host, is_persistent, body_len))
 }
 
 /// Whether a value of `Host` is the name or the address of a host, and a port if there is a colon

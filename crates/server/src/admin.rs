@@ -10,6 +10,7 @@ use runtime::{ConnectionCounts, Running, Scheduler, Setup, WaitPolicy};
 use session::{Clock, CounterRegistry, LatencySnapshot, ServerControl, StatWriter};
 use sys::socket::Bound;
 
+use crate::config::Config;
 use crate::error::Error;
 use crate::state::ServerState;
 
@@ -26,21 +27,22 @@ pub(crate) fn bind(address: SocketAddr) -> Result<Bound, Error> {
     Bound::tcp(address).map_err(|source| Error::ListenAdmin { address, source })
 }
 
-/// Serves the pages with the figures of a cache. `drain_ns`: see [`Setup`].
+/// Serves the pages with the figures of a cache.
 pub(crate) fn start(
     bound: Bound,
     figures: Figures,
     state: &Arc<ServerState>,
-    drain_ns: u64,
+    config: &Config,
 ) -> Result<Running, Error> {
     let state = Arc::clone(state);
-    let service = AdminService::new(Arc::new(StateFigures { figures, state }));
+    let service = AdminService::new(Arc::new(StateFigures { figures, state }))
+        .with_host_names(&config.host_names);
     let setup = Setup {
         workers: 1,
         requests_per_turn: REQUESTS_PER_TURN,
         wait_policy: WaitPolicy::default(),
         idle_s: Some(IDLE_S),
-        drain_ns,
+        drain_ns: config.drain_ns,
         fibre_scheduler: Scheduler::Fair,
         counts: Arc::new(ConnectionCounts::new(CONNECTIONS_MAX.into(), BUFFERED_MAX)),
     };

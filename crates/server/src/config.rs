@@ -99,6 +99,9 @@ pub struct Config {
     pub wait_policy: runtime::WaitPolicy,
     /// The address of the admin pages.
     pub admin: Option<SocketAddr>,
+    /// The names of this host for the admin pages and the documents, besides its addresses and
+    /// names without a dot.
+    pub host_names: Vec<String>,
     /// Documents over HTTP.
     pub documents: Option<Documents>,
     /// The tier that takes evicted items.

@@ -177,6 +177,7 @@ pub(crate) fn start(
     };
     let service = DocumentService::new(parts.files, clock)
         .with_log(parts.log)
+        .with_host_names(&config.host_names)
         .with_sendfile(documents.sends_files)
         .with_items(documents.serves_cache.then(|| items(cache, config)));
     let bound = parts.bound;

@@ -114,8 +114,7 @@ impl Server {
             None => foundation.start_cache(listen, http.zip(root), say)?,
             Some((pool, ports)) => foundation.start_pool(listen, pool, ports)?,
         };
-        let admin =
-            admin.map(|bound| admin::start(bound, figures, &serving.state, config.drain_ns));
+        let admin = admin.map(|bound| admin::start(bound, figures, &serving.state, &config));
         match admin.transpose() {
             Ok(admin) => Ok(Self {
                 serving,

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{
-    Heads, PathError, Pending, Persistence, Prepared, Rejection, Request, Status, decode_path,
+    Heads, HostNames, PathError, Pending, Persistence, Prepared, Rejection, Request, Status,
+    decode_path,
 };
 use service::{Abandoned, Next, NoPin, Output, Progress, Ticket, Tickets};
 use sys::file::FileKind;
@@ -84,11 +85,13 @@ enum Answered {
 impl<F: Send + Sync + 'static> DocumentSession<F> {
     /// The state of a new connection. A head may take `head_time_ns` nanoseconds to arrive, and a
     /// body may have `body_max` bytes.
-    pub(super) fn new(head_time_ns: u64, body_max: usize) -> Self {
+    pub(super) fn new(head_time_ns: u64, body_max: usize, hosts: HostNames) -> Self {
         Self {
             state: State::Idle,
             is_closed: false,
-            heads: Heads::new(head_time_ns).with_body_max(body_max),
+            heads: Heads::new(head_time_ns)
+                .with_body_max(body_max)
+                .with_hosts(hosts),
             ticket: 0,
             peer: None,
         }
