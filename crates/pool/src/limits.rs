@@ -73,6 +73,10 @@ pub const MESSAGE_EDGES_MAX: usize = 32;
 /// Most free slots in one message.
 pub const MESSAGE_FREED_MAX: usize = 120;
 
+/// Maximum difference between the numbers of two requests of a client that reach the metadata
+/// service one after the other: a client that leaves may give up the request before.
+pub const SEQUENCE_AHEAD_MAX: u64 = 2;
+
 const _: () =
     assert!(METADATA_OPERATIONS_MAX <= OPERATIONS_MAX && OUTSTANDING_MAX <= OPERATIONS_MAX);
 const _: () = assert!(MESSAGE_FREED_MAX * 8 + 80 <= MESSAGE_LEN_MAX);

@@ -99,6 +99,8 @@ pub struct MetadataCounters {
     pub requests: u64,
     /// Requests that were repeated.
     pub repeated: u64,
+    /// Requests whose number cannot follow the one before.
+    pub refused: u64,
     /// Chains that were made or found.
     pub chains: u64,
     /// Slabs given to clients.

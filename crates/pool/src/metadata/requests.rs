@@ -5,7 +5,7 @@ use chain::Link;
 use super::Metadata;
 use super::leases::ClientRecord;
 use crate::layout::memory_of;
-use crate::limits::{CLIENTS_MAX, MESSAGE_FREED_MAX};
+use crate::limits::{CLIENTS_MAX, MESSAGE_FREED_MAX, SEQUENCE_AHEAD_MAX};
 use crate::message::{Answer, Question, Reply, Request};
 use crate::station::Station;
 
@@ -27,6 +27,14 @@ impl Metadata {
             self.send_reply(sender, client, sequence, Vec::new(), Answer::Expired);
             return;
         };
+        // Numbers that the client did not send would make the service take its own for old ones. A
+        // service that has started again knows neither the number nor the nonce.
+        let is_known = record.sequence > 0 || record.nonce != 0;
+        let ahead = sequence.saturating_sub(record.sequence);
+        if is_known && ahead > SEQUENCE_AHEAD_MAX {
+            self.counters.refused += 1;
+            return;
+        }
         record.station = Some(sender);
         record.deadline_ns = Some(now_ns.saturating_add(lease_ns));
         if sequence <= record.sequence {
