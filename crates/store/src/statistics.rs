@@ -46,7 +46,8 @@ pub struct Statistics {
     pub oldest_segment_s: Option<u32>,
     /// Number of items in the index. Includes expired and flushed items that were not unlinked yet.
     pub items: u64,
-    /// Number of times an item was stored.
+    /// Number of times an item was stored. Not counted are changes that memcached makes in place:
+    /// arithmetic whose result is not longer, and marks.
     pub items_stored: u64,
     /// Number of evicted items.
     pub evicted: u64,

@@ -63,6 +63,9 @@ pub(crate) struct Metadata {
     /// (`lower_tier.rs`). Then the item was restored for this write, so the write does not increase
     /// the frequency of the item.
     pub(crate) is_restored: bool,
+    /// Whether memcached changes the present item and stores no new one. Such a write is not
+    /// counted as one that has stored an item.
+    pub(crate) is_in_place: bool,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
     pub(crate) access: Access,
@@ -239,7 +242,8 @@ impl Worker {
         now_s: u32,
     ) -> bool {
         if let Some(CurrentItem { found, block_ref }) = present {
-            self.counters.count(Counter::Stored);
+            let is_new = !metadata.is_in_place;
+            self.counters.add(Counter::Stored, u64::from(is_new));
             // The overwrite counts as a request, unless the old item was restored for this
             // overwrite. If the old item had expired or was flushed, the new item starts at
             // frequency 0.
@@ -374,6 +378,7 @@ impl Worker {
         let mut metadata = Metadata {
             is_overwrite: present.is_some(),
             is_restored: false,
+            is_in_place: false,
             expiry: write.expiry,
             cas: 0,
             access: Access::new(now_s)

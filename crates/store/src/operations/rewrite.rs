@@ -393,6 +393,11 @@ impl Worker {
         let metadata = Metadata {
             is_overwrite: true,
             is_restored: found.is_restored,
+            is_in_place: match change.access {
+                NewAccess::Stale => true,
+                NewAccess::Kept => new.value_len() <= found.value_len,
+                NewAccess::New | NewAccess::NewStale => false,
+            },
             cas: change
                 .cas
                 .number(found)

@@ -20,8 +20,8 @@ pub struct HotKey {
     /// Number of recent reads of the key: its count in the sketch times the sampling period. The
     /// count is never below the number of samples of the key.
     pub reads: u64,
-    /// The maximum by which the sketch may overestimate `reads`. The sampling error is not
-    /// included.
+    /// The maximum by which `reads` may be too high: all but the samples that are certainly of this
+    /// key.
     pub overestimate: u64,
     /// Number of recent reads per second.
     pub reads_per_s: u64,
@@ -141,10 +141,8 @@ impl Sketch {
         sum.reads += u64::from(self.samples) * period;
         for slot in &self.slots {
             let key = &slot.key[..usize::from(slot.key_len)];
-            let (reads, overestimate) = (
-                u64::from(slot.count) * period,
-                u64::from(slot.overestimate) * period,
-            );
+            let reads = u64::from(slot.count) * period;
+            let overestimate = reads - u64::from(slot.count - slot.overestimate);
             match sum.keys.iter_mut().find(|hot| hot.key == key) {
                 Some(hot) => {
                     hot.reads_per_s += reads / elapsed_s;
@@ -191,6 +189,14 @@ mod tests {
         assert!(hot.reads >= 2_000 * period, "an underestimate: {hot:?}");
         assert!(hot.reads - hot.overestimate <= 2_000 * period, "{hot:?}");
         assert_eq!(summed.reads, 22_000 * period);
+    }
+
+    #[test]
+    fn a_key_that_was_sampled_once_may_have_been_read_once() {
+        let mut sketch = Sketch::default();
+        sketch.record(1, b"once", 1);
+        let hot = &summed(&sketch).keys[0];
+        assert_eq!(hot.reads - hot.overestimate, 1);
     }
 
     #[test]
