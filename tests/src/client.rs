@@ -1,7 +1,7 @@
 //! A small blocking client of a server, for tests.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -247,7 +247,7 @@ impl Client {
     pub fn rest(&mut self) -> Result<Vec<u8>> {
         let mut buffer = [0; 4096];
         loop {
-            match self.receive(&mut buffer) {
+            match self.socket.read(&mut buffer) {
                 Ok(0) => return Ok(std::mem::take(&mut self.received)),
                 Ok(len) => self.received.extend_from_slice(&buffer[..len]),
                 // The kernel resets a connection that the server closes while it has unread input.
@@ -259,21 +259,10 @@ impl Client {
         }
     }
 
-    /// Receives, and repeats an interrupted call. The end of an io_uring of this process may
-    /// interrupt a call.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.socket.read(buffer) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                received => return received,
-            }
-        }
-    }
-
     /// Receives at least one more byte into the buffer.
     fn receive_more(&mut self) -> Result<()> {
         let mut buffer = [0; 64 * 1024];
-        let len = self.receive(&mut buffer).with_context(|| {
+        let len = self.socket.read(&mut buffer).with_context(|| {
             format!(
                 "wait for an answer, received so far: '{}'",
                 show(&self.received)

@@ -5,7 +5,7 @@ mod binary;
 mod classic;
 mod meta;
 
-use protocol::{Parsed, Rejection, Request, parse};
+use protocol::{AfterKeys, Get, NextKeys, Parsed, Rejection, Request, next_keys, parse};
 
 use crate::Cache;
 
@@ -21,9 +21,19 @@ pub struct ModelSession {
     waiting: Option<(Vec<u8>, usize)>,
     /// Bytes left to skip of the data block of a rejected command.
     swallow: u64,
+    /// The command of a long line of keys, whose rest is at the front of the input.
+    long_get: Option<LongGet>,
     closed: bool,
     /// Whether the first byte was that of a binary frame. `None` before that byte.
     is_binary: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LongGet {
+    with_cas: bool,
+    exptime: Option<i32>,
+    /// A key of the line was too long.
+    is_skipped: bool,
 }
 
 impl ModelSession {
@@ -77,7 +87,10 @@ impl ModelSession {
             return true;
         }
         let input = std::mem::take(&mut self.input);
-        let len = self.line(cache, now_s, &input, answer);
+        let len = match self.long_get {
+            Some(command) => self.more_keys(command, cache, now_s, &input, answer),
+            None => self.line(cache, now_s, &input, answer),
+        };
         self.input = input;
         self.input.drain(..len);
         len > 0
@@ -87,9 +100,19 @@ impl ModelSession {
     fn line(&mut self, cache: &mut Cache, now_s: u64, input: &[u8], answer: &mut Vec<u8>) -> usize {
         match parse(input, 0) {
             Parsed::Incomplete { .. } => 0,
-            Parsed::Fatal => {
+            Parsed::Fatal { rejection } => {
+                answer.extend_from_slice(error_reply(rejection).as_bytes());
                 self.closed = true;
                 0
+            }
+            Parsed::LongGet { get, len } => {
+                answer.extend(classic::items(cache, now_s, get));
+                self.long_get = Some(LongGet {
+                    with_cas: get.with_cas,
+                    exptime: get.exptime,
+                    is_skipped: false,
+                });
+                len
             }
             Parsed::Rejected {
                 rejection,
@@ -103,6 +126,51 @@ impl ModelSession {
             Parsed::Request { request, len } => {
                 self.request(cache, now_s, &request, &input[..len], answer);
                 len
+            }
+        }
+    }
+
+    /// Answers the keys at the front of `input` and returns their length.
+    fn more_keys(
+        &mut self,
+        command: LongGet,
+        cache: &mut Cache,
+        now_s: u64,
+        input: &[u8],
+        answer: &mut Vec<u8>,
+    ) -> usize {
+        if command.is_skipped {
+            let end = input.iter().position(|&byte| byte == b'\n');
+            if end.is_some() {
+                self.long_get = None;
+            }
+            return end.map_or(input.len(), |at| at + 1);
+        }
+        let Some(NextKeys { keys, after }) = next_keys(input) else {
+            return 0;
+        };
+        let get = Get {
+            keys,
+            with_cas: command.with_cas,
+            exptime: command.exptime,
+        };
+        answer.extend(classic::items(cache, now_s, get));
+        let len = keys.as_bytes().len();
+        match after {
+            AfterKeys::More => len,
+            AfterKeys::LineEnd(line_end_len) => {
+                answer.extend_from_slice(b"END\r\n");
+                self.long_get = None;
+                len + usize::from(line_end_len)
+            }
+            AfterKeys::BadKey => {
+                answer.extend_from_slice(error_reply(Rejection::BadGetKey).as_bytes());
+                self.long_get = Some(LongGet {
+                    is_skipped: true,
+                    ..command
+                });
+                // At least a byte, or the caller would wait for more input.
+                len + 1
             }
         }
     }
@@ -188,6 +256,8 @@ fn error_reply(rejection: Rejection) -> &'static str {
         Rejection::Unknown => "ERROR\r\n",
         Rejection::BadFormat => "CLIENT_ERROR bad command line format\r\n",
         Rejection::BadLine => "CLIENT_ERROR bad command line\r\n",
+        Rejection::LineTooLong => "CLIENT_ERROR line too long, the limit is 2048 bytes\r\n",
+        Rejection::NothingToCrawl => "NOTSTARTED no items to crawl\r\n",
         Rejection::BadSlabId => "CLIENT_ERROR Illegal slab id\r\n",
         Rejection::BadGetKey => "CLIENT_ERROR bad command line format\r\n\r\n",
         Rejection::BadExptime => "CLIENT_ERROR invalid exptime argument\r\n",

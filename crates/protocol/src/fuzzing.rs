@@ -7,7 +7,7 @@ use crate::binary::reply::Reply as BinaryReply;
 use crate::binary::{self, Parsed as BinaryParsed, Request as BinaryRequest};
 use crate::client::{Malformed, Reply, ReplyKind, ReplyReader};
 use crate::limits::KEY_MAX;
-use crate::{MetaFlags, MetaKey, Parsed, Request, client, parse};
+use crate::{AfterKeys, MetaFlags, MetaKey, Parsed, Request, client, next_keys, parse};
 
 /// Maximum number of commands of one input that are checked. No input of a fuzzer's corpus has
 /// more.
@@ -21,6 +21,7 @@ const COMMANDS_MAX: usize = 256;
 /// One of these properties does not hold.
 pub fn check_request(input: &[u8]) {
     logins::check_lines(input);
+    check_keys(input);
     check_lines(input);
 }
 
@@ -32,7 +33,7 @@ fn check_lines(mut input: &[u8]) {
                 assert_eq!(scanned, input.len());
                 return;
             }
-            Parsed::Fatal => return,
+            Parsed::LongGet { .. } | Parsed::Fatal { .. } => return,
             Parsed::Rejected {
                 rejection,
                 len,
@@ -55,6 +56,35 @@ fn check_lines(mut input: &[u8]) {
         }
         input = &input[len..];
     }
+}
+
+/// Checks that a long line, whose rest begins with these bytes, has the same keys if it arrives in
+/// two parts.
+fn check_keys(input: &[u8]) {
+    let mut whole = Vec::new();
+    let whole_end = take_keys(input, &mut whole);
+    for split in [input.len().min(1), input.len() / 3, input.len() / 2] {
+        let mut keys = Vec::new();
+        let mut end = take_keys(&input[..split], &mut keys);
+        if let (len, AfterKeys::More) = end {
+            let rest_end = take_keys(&input[len..], &mut keys);
+            end = (len + rest_end.0, rest_end.1);
+        }
+        assert_eq!((keys, end), (whole.clone(), whole_end));
+    }
+}
+
+/// Takes the keys at the front of `input`. Returns their length, and what follows them.
+fn take_keys<'a>(input: &'a [u8], keys: &mut Vec<&'a [u8]>) -> (usize, AfterKeys) {
+    let mut len = 0;
+    while let Some(next) = next_keys(&input[len..]) {
+        keys.extend(next.keys);
+        len += next.keys.as_bytes().len();
+        if next.after != AfterKeys::More {
+            return (len, next.after);
+        }
+    }
+    (len, AfterKeys::More)
 }
 
 /// Checks that a request, written by the client half, is parsed as the same request.

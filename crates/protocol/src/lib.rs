@@ -31,11 +31,11 @@ mod word_end;
 mod words;
 
 pub use login::{Credentials, ParsedLogin, parse_login};
-pub use parse::parse;
+pub use parse::{next_keys, parse};
 pub use rejection::Rejection;
 pub use request::{
-    Arith, ArithMode, Classes, Crawler, DebugTime, Delete, Detail, DumpForm, FlushAll, Get, Keys,
-    MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify, Parsed,
-    PrefixAction, PrefixCommand, Request, Set, SetMode, ShutdownMode, Stats, Streams, Touch,
-    Tuning,
+    AfterKeys, Arith, ArithMode, Classes, Crawler, DebugTime, Delete, Detail, DumpForm, FlushAll,
+    Get, Keys, MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify,
+    NextKeys, Parsed, PrefixAction, PrefixCommand, Request, Set, SetMode, ShutdownMode, Stats,
+    Streams, Touch, Tuning,
 };

@@ -2,10 +2,11 @@
 
 /// Longest key in bytes, both as sent and as decoded (memcached `KEY_MAX_LENGTH`).
 pub const KEY_MAX: usize = 250;
-/// Longest command line in bytes before its line end, except for `get` and `gets`.
+/// Longest command line in bytes before its line end, except for `get`, `gets`, `gat` and `gats`.
 pub const LINE_MAX: usize = 2048;
-/// Longest `get`/`gets` line in bytes: about four thousand of the longest keys.
-pub const GET_LINE_MAX: usize = 1 << 20;
+/// Longest line of keys that is parsed in full, in bytes before its line end. Of a longer one the
+/// keys are answered as they arrive, so that no buffer has to contain it.
+pub const KEYS_LINE_MAX: usize = 64 * 1024;
 /// Longest data block in bytes that a line may announce (memcached `INT_MAX - 2`).
 pub const VALUE_LEN_MAX: u32 = i32::MAX as u32 - 2;
 /// Maximum number of words of a line that are parsed (memcached `MCMC_PARSER_MAX_TOKENS - 1`). Only

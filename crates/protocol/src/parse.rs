@@ -6,7 +6,9 @@ mod meta;
 
 use memchr::memchr;
 
-use crate::limits::{GET_LINE_MAX, LINE_MAX};
+pub use classic::next_keys;
+
+use crate::limits::{KEYS_LINE_MAX, LINE_MAX};
 use crate::{Parsed, Rejection, Request, word_end};
 
 /// Parses the command line at the front of `input`. The first `scanned` bytes are known to contain
@@ -21,8 +23,13 @@ pub fn parse(input: &[u8], scanned: usize) -> Parsed<'_> {
     let from = scanned.min(input.len());
     let found = memchr(b'\n', &input[from..]).map(|at| from + at);
     let line_len = found.unwrap_or(input.len());
-    if line_len > LINE_MAX && (!may_be_long(input) || line_len > GET_LINE_MAX) {
-        return Parsed::Fatal;
+    if line_len > LINE_MAX {
+        if !classic::is_key_list(input) {
+            return fatal(Rejection::LineTooLong);
+        }
+        if line_len > KEYS_LINE_MAX {
+            return classic::long_get(&input[..KEYS_LINE_MAX]).unwrap_or_else(fatal);
+        }
     }
     let Some(line_len) = found else {
         return Parsed::Incomplete {
@@ -44,8 +51,12 @@ pub fn parse(input: &[u8], scanned: usize) -> Parsed<'_> {
         },
         Err(ParseError {
             rejection: None, ..
-        }) => Parsed::Fatal,
+        }) => fatal(Rejection::Silent),
     }
+}
+
+fn fatal<'a>(rejection: Rejection) -> Parsed<'a> {
+    Parsed::Fatal { rejection }
 }
 
 /// Why a line is no valid request.
@@ -79,10 +90,6 @@ impl Rejection {
     fn silent_if(self, noreply: bool) -> Self {
         if noreply { Self::Silent } else { self }
     }
-}
-
-fn may_be_long(input: &[u8]) -> bool {
-    input.starts_with(b"get ") || input.starts_with(b"gets ")
 }
 
 /// Parses a complete line. `len` includes its line end.

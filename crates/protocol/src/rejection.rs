@@ -11,6 +11,9 @@ pub enum Rejection {
     BadFormat,
     /// `CLIENT_ERROR bad command line`: words are missing.
     BadLine,
+    /// `CLIENT_ERROR line too long`, with the limit: of any line but one of keys. The connection is
+    /// closed after it.
+    LineTooLong,
     /// `CLIENT_ERROR Illegal slab id`
     BadSlabId,
     /// `CLIENT_ERROR bad command line format` with a second line end, as memcached 1.6.45 replies
@@ -68,6 +71,8 @@ pub enum Rejection {
     SleepTooLong,
     /// `ERROR an unknown error happened`
     CrawlerFailed,
+    /// `NOTSTARTED no items to crawl`: a list without classes.
+    NothingToCrawl,
 }
 
 impl Rejection {
@@ -79,6 +84,8 @@ impl Rejection {
             Self::Unknown => b"ERROR\r\n",
             Self::BadFormat => b"CLIENT_ERROR bad command line format\r\n",
             Self::BadLine => b"CLIENT_ERROR bad command line\r\n",
+            Self::LineTooLong => b"CLIENT_ERROR line too long, the limit is 2048 bytes\r\n",
+            Self::NothingToCrawl => b"NOTSTARTED no items to crawl\r\n",
             Self::BadSlabId => b"CLIENT_ERROR Illegal slab id\r\n",
             Self::BadGetKey => b"CLIENT_ERROR bad command line format\r\n\r\n",
             Self::BadExptime => b"CLIENT_ERROR invalid exptime argument\r\n",

@@ -33,8 +33,20 @@ pub enum Parsed<'a> {
         /// are not parsed as commands.
         swallow: u64,
     },
-    /// The connection must be closed without a reply: the line is too long or an HTTP request.
-    Fatal,
+    /// The front of a line of keys that is longer than
+    /// [`KEYS_LINE_MAX`](crate::limits::KEYS_LINE_MAX). [`next_keys`](crate::next_keys) finds the
+    /// others.
+    LongGet {
+        /// The command, with the first keys. There may be none.
+        get: Get<'a>,
+        /// Bytes up to the end of these keys.
+        len: usize,
+    },
+    /// The connection must be closed: the line is too long or an HTTP request.
+    Fatal {
+        /// The error to reply before.
+        rejection: Rejection,
+    },
 }
 
 /// One command. Times are as the client sent them: 0 means never, a negative number already
@@ -113,6 +125,26 @@ pub struct Get<'a> {
     pub with_cas: bool,
     /// The new time to live, of a get-and-touch.
     pub exptime: Option<i32>,
+}
+
+/// The front of the rest of a long line of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextKeys<'a> {
+    /// The keys, with spaces around them.
+    pub keys: Keys<'a>,
+    /// What follows them.
+    pub after: AfterKeys,
+}
+
+/// What follows some keys of a long line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterKeys {
+    /// More of the line, which may not have arrived.
+    More,
+    /// The line end, of so many bytes.
+    LineEnd(u8),
+    /// A key that is too long. The rest of the line is to be skipped.
+    BadKey,
 }
 
 /// Keys separated by spaces, each already checked to be 1 to 250 bytes long. Two are equal if they

@@ -12,10 +12,7 @@ use crate::passwords::PasswordFileError;
 #[derive(Debug, Error)]
 pub enum Error {
     /// Listening on an address failed.
-    #[error(
-        "failed to listen on {address}: {source} (is another server running? choose another \
-         port with -p or address with -l)"
-    )]
+    #[error("failed to listen on {address}: {source} ({})", listen_remedy(source))]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -240,4 +237,19 @@ pub enum Error {
     /// The thread of the datagrams panicked.
     #[error("{0}")]
     DatagramsPanicked(#[from] datagrams::Panicked),
+}
+
+fn listen_remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => {
+            "is another server running? choose another port with -p or address with -l"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have the address: name one that `ip address` shows with -l"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need root or CAP_NET_BIND_SERVICE: choose another one with -p"
+        }
+        _ => "choose another port with -p or address with -l",
+    }
 }

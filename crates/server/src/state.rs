@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use ::pool::client_thread::ClientThread;
 use ::tier::Tier;
@@ -35,6 +36,9 @@ const VERSION: &str = "1.6.45";
 
 /// Size of a slot of the index in bytes.
 const SLOT_BYTES: u64 = 8;
+
+/// Number of key prefixes that the worker which resets the statistics drops itself.
+const PREFIXES_DROPPED_AT_ONCE: usize = 1024;
 
 /// Process-wide statistics and settings.
 #[derive(Debug)]
@@ -315,7 +319,14 @@ impl ServerControl for ServerState {
     fn reset_stats(&self) {
         let snapshot = self.counts.snapshot();
         let store = self.items.store().map(Store::statistics);
-        self.counters.clear_prefixes();
+        let prefixes = self.counters.clear_prefixes();
+        if prefixes
+            .iter()
+            .any(|counts| counts.len() > PREFIXES_DROPPED_AT_ONCE)
+        {
+            // Without a thread, the closure and with it the prefixes are dropped here.
+            let _ = thread::Builder::new().spawn(move || drop(prefixes));
+        }
         self.counters.clear_latency_max();
         *self.reset.lock().unwrap_or_else(PoisonError::into_inner) = Reset {
             counters: self.counters.counts(),
@@ -409,8 +420,8 @@ impl ServerControl for ServerState {
         self.counters.set_prefix_counting(is_on, delimiter);
     }
 
-    fn prefixes(&self) -> PrefixSums {
-        self.counters.prefixes()
+    fn prefixes(&self, after: Option<&[u8]>, max: usize) -> PrefixSums {
+        self.counters.prefixes(after, max)
     }
 }
 

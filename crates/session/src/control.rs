@@ -163,6 +163,7 @@ pub trait ServerControl: Sync {
     /// Turns the counting of accesses by key prefix on or off (`stats detail`).
     fn set_prefix_counting(&self, is_on: bool);
 
-    /// The counts of accesses by key prefix, for `stats detail dump`.
-    fn prefixes(&self) -> PrefixSums;
+    /// The counts of accesses of the first `max` key prefixes after `after`, for `stats detail
+    /// dump`.
+    fn prefixes(&self, after: Option<&[u8]>, max: usize) -> PrefixSums;
 }

@@ -10,7 +10,7 @@ use store::SizeClass;
 
 use crate::event_log::LogBuffer;
 use crate::latency::{LatencyHistograms, LatencySnapshot};
-use crate::prefixes::{Access, PrefixCounts, PrefixSums};
+use crate::prefixes::{Access, PrefixCounts, PrefixSums, PrefixTotal};
 
 /// A counted event, named as in memcached's `stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -158,6 +158,14 @@ impl Default for ClassTable {
 }
 
 impl Counters {
+    /// The counters of a further worker. `prefixes` counts the key prefixes of all workers.
+    pub(crate) fn counted_in(prefixes: &PrefixTotal) -> Self {
+        Self {
+            prefixes: PrefixCounts::new(prefixes),
+            ..Self::default()
+        }
+    }
+
     /// Increments a counter of a size class. Only the owning worker may call this.
     #[inline]
     pub fn count_in_class(&self, counter: ClassCounter, class: SizeClass) {
@@ -245,14 +253,15 @@ impl Counters {
         };
     }
 
-    /// Adds the worker's counts of accesses by key prefix to `sums`.
-    pub fn add_prefixes_to(&self, sums: &mut PrefixSums) {
-        self.prefixes.add_to(sums);
+    /// Adds the worker's counts of the first `max` key prefixes after `after` to `sums`.
+    pub fn add_prefixes_to(&self, after: Option<&[u8]>, max: usize, sums: &mut PrefixSums) {
+        self.prefixes.add_to(after, max, sums);
     }
 
-    /// Clears the counts of accesses by key prefix.
-    pub fn clear_prefixes(&self) {
-        self.prefixes.clear();
+    /// Removes the counts of accesses by key prefix and returns them.
+    #[must_use]
+    pub fn clear_prefixes(&self) -> PrefixSums {
+        self.prefixes.clear()
     }
 
     /// The present values of all counters.

@@ -17,10 +17,11 @@ mod server;
 mod write;
 
 pub(crate) use read_many::resume as resume_keys;
+pub(crate) use server::PrefixList;
 pub(crate) use server::{ServerContext, execute as execute_server_command};
 pub(crate) use write::{publish_upload, reject_upload};
 
-use protocol::{Crawler, Stats};
+use protocol::{Crawler, Detail, Stats};
 
 use crate::connections::ConnectionList;
 use crate::encode::{Encode, NO_KEY};
@@ -29,7 +30,7 @@ use crate::login;
 use crate::operation::{Operation, ServerCommand};
 use crate::outcome::{Outcome, Restricted, ServerOutcome};
 use crate::prepare::Prepared;
-use crate::protocols::WithEncoder;
+use crate::protocols::{Encoder, WithEncoder};
 use crate::session::{Output, RequestContext, State, Step};
 use crate::size_histogram::SizeHistogram;
 use crate::watching::WatchRefused;
@@ -221,6 +222,14 @@ fn begin_long_reply(
         ServerCommand::Stats(Stats::Connections) => {
             let list = ConnectionList::new(context.connection, request.encoder.to_owned());
             Ok(State::Connections(Box::new(list)))
+        }
+        ServerCommand::Stats(Stats::Detail(Detail::Dump))
+            if permissions.dump
+                && !context.is_datagram
+                && matches!(request.encoder, Encoder::Text(_)) =>
+        {
+            let list = PrefixList::new(request.encoder.to_owned());
+            Ok(State::Prefixes(Box::new(list)))
         }
         ServerCommand::Watch(_) if !permissions.watch => {
             Err(ServerOutcome::NotAllowed(Restricted::Watch))

@@ -63,10 +63,18 @@ pub const WATCHERS_MAX: usize = 20;
 pub const LOG_LINE_MAX: usize = 1024;
 /// Number of keys of one `get` whose memory is prefetched together, before the first is read.
 pub const PREFETCH_KEYS: usize = 16;
-/// Maximum number of key prefixes that one worker counts (`stats detail`). Further prefixes are not
-/// counted. `stats detail dump` reads the counts under a lock, for about 50 µs at this bound, and
-/// the worker may wait for this lock.
-pub const PREFIXES_MAX: usize = 1024;
+/// Maximum number of key prefixes that one worker counts (`stats detail`), as many as memcached.
+/// Further prefixes are not counted.
+pub const PREFIXES_MAX: usize = 65_536;
+/// Maximum number of key prefixes that all workers count. A prefix counts once for each worker that
+/// has counted it.
+pub const PREFIXES_MAX_OF_ALL: usize = 4 * PREFIXES_MAX;
+/// Number of prefixes that `stats detail dump` lists in one turn. It reads them under the lock of
+/// each worker in turn.
+pub const PREFIXES_PER_TURN: usize = 256;
+/// Maximum number of prefixes in a list that has to be complete in one turn: in the binary
+/// protocol, whose reply is one statistic, over UDP, and with a memory pool.
+pub const PREFIXES_AT_ONCE: usize = 1024;
 /// Maximum number of requests that a session answers in one turn. The server's `-R` is limited to
 /// this number.
 pub const REQUESTS_PER_TURN_MAX: usize = 1024;

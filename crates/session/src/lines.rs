@@ -54,7 +54,8 @@ pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepare
             len,
             swallow,
         } => text::decode::rejected(rejection, swallow, len, prepared),
-        Parsed::Fatal => text::decode::fatal(prepared),
+        Parsed::LongGet { get, len } => text::decode::long_get(&get, len, prepared),
+        Parsed::Fatal { rejection } => text::decode::fatal(rejection, prepared),
     }
 }
 

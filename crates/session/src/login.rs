@@ -102,7 +102,7 @@ pub(crate) fn decode_line<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> D
         },
         ParsedLogin::Credentials { credentials, len } => {
             set(Operation::Login(Login::Credentials(credentials)), len);
-            Decoded::Login
+            Decoded::LastKnown
         }
         ParsedLogin::Rejected { rejection, len } => {
             let swallow = 0;
@@ -137,7 +137,7 @@ pub(crate) fn decode_frame<'a>(
         }
         ParsedSasl::Message { head, message, len } => {
             set(Operation::Login(login(message, state)), head, len);
-            Decoded::Login
+            Decoded::LastKnown
         }
         ParsedSasl::Rejected {
             head,

@@ -24,7 +24,7 @@ use crate::login::Login;
 pub(crate) enum Operation<'a> {
     /// Returns the item.
     Read(ReadOptions),
-    /// Returns the items of at least two keys. If the output has no space for all items, the
+    /// Returns the items of several keys. If the output has no space for all items, the
     /// session writes the rest in later turns.
     ReadMany {
         /// The keys.

@@ -2,15 +2,17 @@
 //!
 //! The prefix of a key ends before the first delimiter (`-D`, a colon by default). A key without a
 //! delimiter is not counted. Each worker has its own table with its own lock. Besides the worker,
-//! only commands about statistics take this lock. Counting is off by default. While it is off,
+//! only commands about statistics take this lock, for some prefixes at a time. Counting is off by
+//! default. While it is off,
 //! it costs a request only one branch: a request tests whether it has to be counted by prefix or
 //! logged for `watch`, with one flag for both.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::limits::PREFIXES_MAX;
+use crate::limits::{PREFIXES_MAX, PREFIXES_MAX_OF_ALL};
 
 /// A kind of access to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,24 +47,36 @@ pub struct PrefixCount {
     pub deletes: u64,
 }
 
-/// Counts by prefix, summed over workers, in the order of the prefixes' bytes.
+/// Counts by prefix, in the order of the prefixes' bytes.
 pub type PrefixSums = BTreeMap<Box<[u8]>, PrefixCount>;
+
+/// The number of prefixes in the tables of all workers.
+pub(crate) type PrefixTotal = Arc<AtomicUsize>;
 
 /// The counts by prefix of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixCounts {
     delimiter: AtomicU8,
-    table: Mutex<HashMap<Box<[u8]>, PrefixCount>>,
+    table: Mutex<PrefixSums>,
+    total: PrefixTotal,
 }
 
 impl PrefixCounts {
+    /// Empty counts of a further worker.
+    pub(crate) fn new(total: &PrefixTotal) -> Self {
+        Self {
+            total: Arc::clone(total),
+            ..Self::default()
+        }
+    }
+
     /// Sets the byte that ends a prefix.
     pub(crate) fn set_delimiter(&self, delimiter: u8) {
         self.delimiter.store(delimiter, Ordering::Relaxed);
     }
 
     /// Counts an access under the prefix of `key`. Does nothing if the key has no delimiter, or if
-    /// the prefix is new and the table is full.
+    /// the prefix is new and there are too many.
     pub(crate) fn count(&self, key: &[u8], access: Access) {
         let delimiter = self.delimiter.load(Ordering::Relaxed);
         let Some(end) = key.iter().position(|&byte| byte == delimiter) else {
@@ -71,9 +85,12 @@ impl PrefixCounts {
         let mut table = self.table();
         let prefix = &key[..end];
         if !table.contains_key(prefix) {
-            if table.len() >= PREFIXES_MAX {
+            let total = self.total.load(Ordering::Relaxed);
+            if table.len() >= PREFIXES_MAX || total >= PREFIXES_MAX_OF_ALL {
                 return;
             }
+            // Other workers may add one at the same time, so the bound may be exceeded by as many.
+            self.total.fetch_add(1, Ordering::Relaxed);
             table.insert(prefix.into(), PrefixCount::default());
         }
         let Some(count) = table.get_mut(prefix) else {
@@ -90,9 +107,11 @@ impl PrefixCounts {
         }
     }
 
-    /// Adds the counts to `sums`.
-    pub(crate) fn add_to(&self, sums: &mut PrefixSums) {
-        for (prefix, count) in &*self.table() {
+    /// Adds the counts of the first `max` prefixes after `after` to `sums`.
+    pub(crate) fn add_to(&self, after: Option<&[u8]>, max: usize, sums: &mut PrefixSums) {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let table = self.table();
+        for (prefix, count) in table.range::<[u8], _>((start, Bound::Unbounded)).take(max) {
             let sum = sums.entry(prefix.clone()).or_default();
             sum.gets += count.gets;
             sum.hits += count.hits;
@@ -101,16 +120,15 @@ impl PrefixCounts {
         }
     }
 
-    /// Removes all prefixes.
-    pub(crate) fn clear(&self) {
-        // Unlike `HashMap::clear`, this also frees the memory of the table. The lock is released at
-        // the end of the `let` statement. Freeing a large table takes long, so the table is freed
-        // only after that, by `drop`.
+    /// Removes all prefixes and returns them. It takes milliseconds to drop many.
+    #[must_use]
+    pub(crate) fn clear(&self) -> PrefixSums {
         let old = std::mem::take(&mut *self.table());
-        drop(old);
+        self.total.fetch_sub(old.len(), Ordering::Relaxed);
+        old
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, PrefixCount>> {
+    fn table(&self) -> MutexGuard<'_, PrefixSums> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +139,7 @@ mod tests {
 
     fn sums(counts: &PrefixCounts) -> Vec<(String, PrefixCount)> {
         let mut sums = PrefixSums::new();
-        counts.add_to(&mut sums);
+        counts.add_to(None, usize::MAX, &mut sums);
         let text = |prefix: &[u8]| String::from_utf8_lossy(prefix).into_owned();
         sums.iter()
             .map(|(prefix, count)| (text(prefix), *count))
@@ -149,7 +167,7 @@ mod tests {
             ..PrefixCount::default()
         };
         assert_eq!(sums(&counts), [(String::new(), empty), ("a".to_owned(), a)]);
-        counts.clear();
+        drop(counts.clear());
         assert_eq!(sums(&counts), []);
     }
 
@@ -168,5 +186,23 @@ mod tests {
             Some(2),
             "a known prefix is still counted"
         );
+        assert_eq!(counts.total.load(Ordering::Relaxed), PREFIXES_MAX);
+        drop(counts.clear());
+        assert_eq!(counts.total.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn all_workers_together_have_a_maximum() {
+        let total = PrefixTotal::default();
+        let workers: Vec<_> = (0..6).map(|_| PrefixCounts::new(&total)).collect();
+        let mut sums = PrefixSums::new();
+        for (worker, counts) in workers.iter().enumerate() {
+            counts.set_delimiter(b'/');
+            for number in 0..PREFIXES_MAX {
+                counts.count(format!("{worker} {number}/").as_bytes(), Access::Set);
+            }
+            counts.add_to(None, usize::MAX, &mut sums);
+        }
+        assert_eq!(sums.len(), PREFIXES_MAX_OF_ALL);
     }
 }

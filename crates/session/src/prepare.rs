@@ -56,8 +56,7 @@ impl<'a> Prepared<'a> {
             hash: KeyHash::default(),
             key_bytes: key.bytes,
             key_base64: key.base64,
-            // The conversion cannot truncate: the protocol limits a command line to about a million
-            // bytes.
+            // The conversion cannot truncate: the protocol limits a command line to 64 KiB.
             len: len as u32,
         }
     }
@@ -193,6 +192,7 @@ impl Session {
             | State::Walk(_)
             | State::Sizes(_)
             | State::Connections(_)
+            | State::Prefixes(_)
             | State::Watch(_)
             | State::Closed { .. } => None,
         }

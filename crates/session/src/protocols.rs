@@ -152,8 +152,9 @@ pub(crate) enum Decoded {
     },
     /// A command after which the connection closes.
     LastCommand,
-    /// A login. The grammar of the input after it depends on the outcome of the login.
-    Login,
+    /// A command whose execution decides what follows it: a login, or the front of a long line of
+    /// keys.
+    LastKnown,
 }
 
 /// The encoder of one request's replies: its protocol, and the parts of the request that the

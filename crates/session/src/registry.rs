@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::connections::Connections;
 use crate::counters::{ClassCounts, CounterSnapshot, Counters};
 use crate::latency::LatencySnapshot;
-use crate::prefixes::PrefixSums;
+use crate::prefixes::{PrefixSums, PrefixTotal};
 use crate::watching::Watchers;
 
 /// The counters of all workers of a cache, for the statistics of the whole process. It also holds
@@ -15,6 +15,7 @@ use crate::watching::Watchers;
 pub struct CounterRegistry {
     /// Whether counting by key prefix is on (high byte), and the delimiter (low byte).
     prefix_counting: AtomicU16,
+    prefix_total: PrefixTotal,
     workers: Mutex<Vec<Arc<Counters>>>,
     connections: Arc<Connections>,
     watchers: Mutex<Watchers>,
@@ -23,7 +24,7 @@ pub struct CounterRegistry {
 impl CounterRegistry {
     /// Registers a new worker and returns its counters.
     pub(crate) fn register(&self) -> Arc<Counters> {
-        let new = Arc::<Counters>::default();
+        let new = Arc::new(Counters::counted_in(&self.prefix_total));
         let watchers = self.watchers();
         let mut workers = self.workers();
         let (is_on, delimiter) = self.prefix_counting();
@@ -82,21 +83,28 @@ impl CounterRegistry {
         (is_on != 0, delimiter)
     }
 
-    /// The counts by key prefix, summed over all workers.
+    /// The counts of the first `max` key prefixes after `after`, summed over all workers.
     #[must_use]
-    pub fn prefixes(&self) -> PrefixSums {
+    pub fn prefixes(&self, after: Option<&[u8]>, max: usize) -> PrefixSums {
         let mut sums = PrefixSums::new();
         for counters in &*self.workers() {
-            counters.add_prefixes_to(&mut sums);
+            counters.add_prefixes_to(after, max, &mut sums);
+        }
+        // Each worker has added as many.
+        if let Some(next) = sums.keys().nth(max).cloned() {
+            sums.split_off(&next);
         }
         sums
     }
 
-    /// Clears the counts by key prefix of all workers.
-    pub fn clear_prefixes(&self) {
-        for counters in &*self.workers() {
-            counters.clear_prefixes();
-        }
+    /// Removes the counts by key prefix of all workers and returns them. It takes milliseconds to
+    /// drop many.
+    #[must_use]
+    pub fn clear_prefixes(&self) -> Vec<PrefixSums> {
+        self.workers()
+            .iter()
+            .map(|it| it.clear_prefixes())
+            .collect()
     }
 
     /// The open connections.

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use protocol::{AfterKeys, Keys, next_keys};
 use service::{Endpoint, Next, Progress, Ticket, Tickets};
 use store::Worker;
 
@@ -11,12 +12,12 @@ use crate::cache::ValuePin;
 use crate::connections::{Activity, ConnectionList, Connections, Listed};
 use crate::control::ServerControl;
 use crate::counters::Counters;
-use crate::execute;
+use crate::execute::{self, PrefixList};
 use crate::item_walk::ItemWalk;
 use crate::login::LoginOutcome;
 use crate::now::Now;
 use crate::prepare::Prepared;
-use crate::protocols::{Access, OwnedEncoder, Protocol};
+use crate::protocols::{Access, Encoder, OwnedEncoder, Protocol};
 use crate::size_histogram::SizeHistogram;
 use crate::tier_reads::{Fetch, TierAccess, TierRead};
 use crate::upload::{PendingUpload, Unready};
@@ -58,9 +59,11 @@ pub(crate) enum State {
     Sizes(Box<SizeHistogram>),
     /// Bytes that stay in the input until all connections have been listed.
     Connections(Box<ConnectionList>),
+    /// Bytes that stay in the input until all key prefixes have been listed.
+    Prefixes(Box<PrefixList>),
     /// Bytes that are discarded, because the client receives log lines until it disconnects.
     Watch(Box<Watching>),
-    /// Unanswered keys of a read of several keys, whose command line has been decoded.
+    /// Unanswered keys of a read of several keys, whose command has been decoded.
     Keys(RemainingKeys),
     /// The missing part of a value that is being stored.
     Upload(Box<PendingUpload>),
@@ -85,25 +88,79 @@ impl State {
             Self::Command | Self::Keys(_) => Activity::Read,
             Self::Upload(_) => Activity::Upload,
             Self::Swallow { .. } => Activity::Swallow,
-            Self::Walk(_) | Self::Sizes(_) | Self::Connections(_) | Self::Watch(_) => {
-                Activity::Watch
-            }
+            Self::Walk(_)
+            | Self::Sizes(_)
+            | Self::Connections(_)
+            | Self::Prefixes(_)
+            | Self::Watch(_) => Activity::Watch,
             Self::Closed { has_failed: false } => Activity::Closing,
             Self::Closed { has_failed: true } => Activity::Failed,
         }
     }
 }
 
-/// The unanswered part of a read of several keys.
+/// The unanswered part of a read of several keys. It is at the front of the input. If the line of
+/// keys is long, a part of it may not have arrived.
 #[derive(Debug)]
 pub(crate) struct RemainingKeys {
     /// Length of the unanswered keys at the front of the input, in bytes, spaces included.
     pub(crate) keys_len: u32,
-    /// Length of the line end after the keys: 1 or 2 bytes.
-    pub(crate) line_end_len: u8,
+    /// `None`: the rest of the line, which is skipped.
+    pub(crate) after: Option<AfterKeys>,
     /// The new time to live of the items (`gat`).
     pub(crate) touch: Option<i32>,
     pub(crate) encoder: OwnedEncoder,
+}
+
+impl RemainingKeys {
+    /// The keys of a command whose line is `line`, or the front of it if the line is long. Also
+    /// returns the length of the line before the first key: the name of the command and, of a
+    /// `gat`, the new time to live.
+    pub(crate) fn begin(
+        keys: Keys<'_>,
+        touch: Option<i32>,
+        encoder: Encoder<'_>,
+        line: &[u8],
+    ) -> (usize, Self) {
+        let keys_len = keys.as_bytes().len();
+        let (line_end_len, after) = match line {
+            [.., b'\r', b'\n'] => (2, AfterKeys::LineEnd(2)),
+            [.., b'\n'] => (1, AfterKeys::LineEnd(1)),
+            _ => (0, AfterKeys::More),
+        };
+        let remaining = Self {
+            keys_len: keys_len as u32,
+            after: Some(after),
+            touch,
+            encoder: encoder.to_owned(),
+        };
+        (line.len() - line_end_len - keys_len, remaining)
+    }
+
+    /// Goes on after the keys when all of them are answered, and the error that follows them too.
+    /// `input` begins there. Returns the number of consumed bytes, and what the session needs next,
+    /// or `None` at the end of the line.
+    pub(crate) fn advance(&mut self, input: &[u8]) -> (usize, Option<Next>) {
+        self.keys_len = 0;
+        match self.after {
+            Some(AfterKeys::LineEnd(len)) => (len.into(), None),
+            Some(AfterKeys::More) => match next_keys(input) {
+                None => (0, Some(Next::Input)),
+                Some(next) => {
+                    self.keys_len = next.keys.as_bytes().len() as u32;
+                    self.after = Some(next.after);
+                    (0, Some(Next::Yield))
+                }
+            },
+            Some(AfterKeys::BadKey) | None => {
+                self.after = None;
+                match input.iter().position(|&byte| byte == b'\n') {
+                    Some(at) => (at + 1, None),
+                    None => (input.len(), Some(Next::Input)),
+                }
+            }
+        }
+    }
 }
 
 /// The output of a session.
@@ -258,8 +315,8 @@ impl Session {
         // All prepared requests are answered. The remaining input is either an incomplete command
         // line, in which case `prepare` has set `scanned`, or it was not decoded. The second case
         // occurs if `prepare` reached its maximum number of requests, if the input began with
-        // unanswered keys, or after a login. The session then needs another turn, because new input
-        // may never arrive.
+        // unanswered keys, or after a login or the front of a long line. The session then needs
+        // another turn, because new input may never arrive.
         let has_unparsed = consumed < input.len() && self.scanned == 0;
         Progress {
             consumed,
@@ -305,6 +362,7 @@ impl Session {
             State::Connections(list) => {
                 list.resume(self.connections.as_ref(), context.now, out.bytes_mut())
             }
+            State::Prefixes(list) => list.resume(context.control, out),
             State::Watch(watching) => {
                 *consumed = input.len();
                 Some(watching.resume(out.bytes_mut(), || context.issue_ticket()))

@@ -264,7 +264,7 @@ impl ServerControl for NoControl {
 
     fn set_prefix_counting(&self, _: bool) {}
 
-    fn prefixes(&self) -> PrefixSums {
+    fn prefixes(&self, _: Option<&[u8]>, _: usize) -> PrefixSums {
         PrefixSums::new()
     }
 }

@@ -87,11 +87,18 @@ impl Socket {
     }
 }
 
+/// The end of an io_uring of this process may interrupt a call, which is then repeated.
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(buffer),
-            Self::Unix(stream) => stream.read(buffer),
+        loop {
+            let received = match self {
+                Self::Tcp(stream) => stream.read(buffer),
+                Self::Unix(stream) => stream.read(buffer),
+            };
+            match received {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                received => return received,
+            }
         }
     }
 }

@@ -6,6 +6,13 @@ use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE, VERSION};
 use crate::cache::{Arithmetic, ArithmeticOutcome, Cache, DeleteOutcome, SetOutcome, Write};
 
 pub(super) fn get(cache: &mut Cache, now_s: u64, get: Get<'_>) -> Vec<u8> {
+    let mut answer = items(cache, now_s, get);
+    answer.extend_from_slice(b"END\r\n");
+    answer
+}
+
+/// The items of a `get`, without the line after them.
+pub(super) fn items(cache: &mut Cache, now_s: u64, get: Get<'_>) -> Vec<u8> {
     let mut answer = Vec::new();
     for key in get.keys {
         let found = match get.exptime {
@@ -26,7 +33,6 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: Get<'_>) -> Vec<u8> {
         answer.extend(item.value);
         answer.extend_from_slice(b"\r\n");
     }
-    answer.extend_from_slice(b"END\r\n");
     answer
 }
 

@@ -28,7 +28,7 @@ pub(super) fn crawler<'a>(words: &Words<'a>) -> Result<Request<'a>, Rejection> {
     let crawler = match words.count {
         3 if begins(b"crawl", word) => Crawler::Crawl(match argument {
             b"hash" => return Err(Rejection::CrawlerFailed),
-            classes => parse_classes(classes)?,
+            classes => crawled(classes)?,
         }),
         3 if begins(b"metadump", word) => Crawler::Dump(DumpForm::Metadump, dumped(argument)?),
         3 if begins(b"mgdump", word) => Crawler::Dump(DumpForm::Mgdump, dumped(argument)?),
@@ -54,7 +54,15 @@ pub(super) fn crawler<'a>(words: &Words<'a>) -> Result<Request<'a>, Rejection> {
 fn dumped(argument: &[u8]) -> Result<Classes, Rejection> {
     match argument {
         b"hash" => Ok(Classes::ALL),
-        classes => parse_classes(classes),
+        classes => crawled(classes),
+    }
+}
+
+fn crawled(argument: &[u8]) -> Result<Classes, Rejection> {
+    let classes = parse_classes(argument)?;
+    match classes == Classes::NONE {
+        true => Err(Rejection::NothingToCrawl),
+        false => Ok(classes),
     }
 }
 

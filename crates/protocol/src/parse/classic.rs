@@ -1,13 +1,15 @@
 //! The classic text commands.
 
+use memchr::{memchr, memrchr};
+
 use super::{ParseError, administration};
 use crate::decimal;
-use crate::limits::{KEY_MAX, SLAB_CLASSES, VALUE_LEN_MAX};
+use crate::limits::{KEY_MAX, KEYS_LINE_MAX, SLAB_CLASSES, VALUE_LEN_MAX};
 use crate::word_end;
 use crate::words::{self, Words};
 use crate::{
-    Arith, ArithMode, Delete, Detail, FlushAll, Get, Keys, Rejection, Request, Set, SetMode,
-    ShutdownMode, Stats, Touch,
+    AfterKeys, Arith, ArithMode, Delete, Detail, FlushAll, Get, Keys, NextKeys, Parsed, Rejection,
+    Request, Set, SetMode, ShutdownMode, Stats, Touch,
 };
 
 /// Longest line end in bytes: `\r\n`.
@@ -101,6 +103,72 @@ fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Rejection> {
         return Err(Rejection::BadGetKey);
     }
     Ok(keys)
+}
+
+/// Whether the line at the front of `input` is a list of keys, which may be longer than another.
+pub(super) fn is_key_list(input: &[u8]) -> bool {
+    let commands: [&[u8]; 4] = [b"get ", b"gets ", b"gat ", b"gats "];
+    commands.iter().any(|command| input.starts_with(command))
+}
+
+/// The front of a line of keys that is too long to be parsed in full: `front` has
+/// [`KEYS_LINE_MAX`] bytes. An error closes the connection.
+pub(super) fn long_get(front: &[u8]) -> Result<Parsed<'_>, Rejection> {
+    let mut rest = front;
+    let command = words::next(&mut rest).unwrap_or_default();
+    let exptime = match command {
+        b"gat" | b"gats" => {
+            let word = words::next(&mut rest).filter(|_| !rest.is_empty());
+            let word = word.ok_or(Rejection::BadFormat)?;
+            Some(decimal::signed_32(word).ok_or(Rejection::BadExptime)?)
+        }
+        _ => None,
+    };
+    let keys = next_keys(rest).map_or(Keys::new(&[]), |next| next.keys);
+    Ok(Parsed::LongGet {
+        len: front.len() - rest.len() + keys.as_bytes().len(),
+        get: Get {
+            keys,
+            with_cas: command.ends_with(b"s"),
+            exptime,
+        },
+    })
+}
+
+/// The keys at the front of `input`, which is the rest of a line of keys that is longer than
+/// [`KEYS_LINE_MAX`]. `None` if more input is needed.
+///
+/// How the input is split decides how many keys a call returns, but not which keys a line has.
+#[must_use]
+pub fn next_keys(input: &[u8]) -> Option<NextKeys<'_>> {
+    let input = &input[..input.len().min(KEYS_LINE_MAX)];
+    let (text, after) = match memchr(b'\n', input) {
+        Some(at) => {
+            let line = &input[..at];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let line_end_len = (at + 1 - line.len()) as u8;
+            (line, AfterKeys::LineEnd(line_end_len))
+        }
+        // The rest of the last word may not have arrived.
+        None => match memrchr(b' ', input) {
+            Some(at) => (&input[..=at], AfterKeys::More),
+            // The last byte may be that of the line end.
+            None if input.len() > KEY_MAX + 1 => (&[][..], AfterKeys::BadKey),
+            None => return None,
+        },
+    };
+    let mut keys = Keys::new(text);
+    while let Some(key) = keys.next() {
+        if key.len() > KEY_MAX {
+            let good_len = text.len() - keys.as_bytes().len() - key.len();
+            return Some(NextKeys {
+                keys: Keys::new(&text[..good_len]),
+                after: AfterKeys::BadKey,
+            });
+        }
+    }
+    let keys = Keys::new(text);
+    Some(NextKeys { keys, after })
 }
 
 /// `<command> <key> <flags> <exptime> <bytes> [<cas>] [noreply]`

@@ -271,8 +271,9 @@ impl Options {
                 self.compare = self.parse_token(flag, decimal::unsigned_64, Rejection::BadToken);
             }
             b'E' => {
-                self.explicit_cas =
-                    self.parse_token(flag, decimal::unsigned_64, Rejection::BadToken);
+                let cas = self.parse_token(flag, decimal::unsigned_64, Rejection::BadToken);
+                // A client that compares with 0 compares nothing, so no item has this CAS.
+                self.explicit_cas = cas.filter(|&cas| cas != 0);
             }
             b'J' => {
                 let initial =

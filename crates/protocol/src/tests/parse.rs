@@ -2,8 +2,9 @@
 //! 1.6.45.
 
 use crate::{
-    DebugTime, Delete, FlushAll, MetaVivify, Parsed, PrefixAction, PrefixCommand, Rejection,
-    Request, Set, SetMode, ShutdownMode, Stats, Touch, limits, parse,
+    AfterKeys, DebugTime, Delete, FlushAll, MetaVivify, NextKeys, Parsed, PrefixAction,
+    PrefixCommand, Rejection, Request, Set, SetMode, ShutdownMode, Stats, Touch, limits, next_keys,
+    parse,
 };
 
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
@@ -234,15 +235,112 @@ fn flags_without_effect_are_checked_and_ignored() {
     ));
 }
 
+/// A client that compares with the CAS 0 compares nothing.
+#[test]
+fn a_cas_of_zero_is_as_if_it_were_absent() {
+    let explicit = |line: String| match request(&line) {
+        Request::MetaGet(get) => get.explicit_cas,
+        Request::MetaSet(set) => set.explicit_cas,
+        Request::MetaDelete(delete) => delete.explicit_cas,
+        Request::MetaArith(arith) => arith.explicit_cas,
+        other => panic!("{other:?}"),
+    };
+    for command in ["mg a N30", "ms a 1", "md a I", "ma a N30"] {
+        assert_eq!(explicit(format!("{command} E0\r\n")), None);
+        assert_eq!(explicit(format!("{command} E1\r\n")), Some(1));
+    }
+}
+
 #[test]
 fn lines_that_close_the_connection() {
     let long = "a".repeat(limits::LINE_MAX + 1);
-    let gat = format!("gat 0 {long}\r\n");
-    for line in ["GET / HTTP/1.0\r\n", "POST / HTTP/1.1\r\n", &long, &gat] {
-        assert_eq!(parse(line.as_bytes(), 0), Parsed::Fatal, "{line:?}");
+    let flags = format!("mg a {}", "v ".repeat(limits::LINE_MAX));
+    let exptime = format!("gat x {}", "a ".repeat(limits::KEYS_LINE_MAX));
+    // The rest of the time may not have arrived.
+    let spaces = " ".repeat(limits::KEYS_LINE_MAX);
+    let (cut, missing) = (format!("gat {}1", &spaces[5..]), format!("gat {spaces}"));
+    let (cut, missing) = (cut + "0 key\r\n", missing + "\r\nget x");
+    let limit = limits::LINE_MAX.to_string();
+    let said = String::from_utf8_lossy(Rejection::LineTooLong.reply());
+    assert!(said.contains(&limit));
+    for (line, rejection) in [
+        ("GET / HTTP/1.0\r\n", Rejection::Silent),
+        ("POST / HTTP/1.1\r\n", Rejection::Silent),
+        (&long, Rejection::LineTooLong),
+        (&flags, Rejection::LineTooLong),
+        (&exptime, Rejection::BadExptime),
+        (&cut, Rejection::BadFormat),
+        (&missing, Rejection::BadFormat),
+    ] {
+        let parsed = parse(line.as_bytes(), 0);
+        assert_eq!(parsed, Parsed::Fatal { rejection }, "{line:?}");
+        if line.len() > limits::KEYS_LINE_MAX {
+            let front = &line.as_bytes()[..=limits::KEYS_LINE_MAX];
+            assert_eq!(parse(front, 0), parsed, "it does not depend on the split");
+        }
     }
-    let endless = format!("get {}", "a ".repeat(limits::GET_LINE_MAX / 2));
-    assert_eq!(parse(endless.as_bytes(), 0), Parsed::Fatal);
+}
+
+/// Feeds a line in parts of `part` bytes and returns its keys, and whether one was too long.
+fn keys_of(line: &[u8], part: usize) -> (Vec<Vec<u8>>, bool) {
+    let (mut input, mut keys) = (Vec::new(), Vec::<Vec<u8>>::new());
+    let mut is_begun = false;
+    for bytes in line.chunks(part) {
+        input.extend_from_slice(bytes);
+        if !is_begun {
+            let Parsed::LongGet { get, len } = parse(&input, 0) else {
+                assert!(matches!(parse(&input, 0), Parsed::Incomplete { .. }));
+                continue;
+            };
+            is_begun = true;
+            keys.extend(get.keys.map(<[u8]>::to_vec));
+            input.drain(..len);
+        }
+        while let Some(NextKeys { keys: next, after }) = next_keys(&input) {
+            keys.extend(next.map(<[u8]>::to_vec));
+            match after {
+                AfterKeys::More => drop(input.drain(..next.as_bytes().len())),
+                AfterKeys::LineEnd(_) => return (keys, false),
+                AfterKeys::BadKey => return (keys, true),
+            }
+        }
+        assert!(!is_begun || input.len() <= limits::KEY_MAX + 1);
+    }
+    panic!("the line has no end");
+}
+
+#[test]
+fn a_line_of_keys_may_have_any_length_and_any_split() {
+    for head in ["get", "gets", "gat 10", "gats -1"] {
+        for line_end in ["\r\n", " \r\n", "\n"] {
+            let keys: Vec<String> = (0..30_000).map(|n| format!("key{n}")).collect();
+            let line = format!("{head}  {}{line_end}", keys.join(" "));
+            for part in [1 << 20, 70_000, 16_384, 9973] {
+                let (found, is_bad) = keys_of(line.as_bytes(), part);
+                assert!(
+                    !is_bad
+                        && found
+                            .iter()
+                            .map(Vec::as_slice)
+                            .eq(keys.iter().map(String::as_bytes))
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_before_one_that_is_too_long_are_found_in_any_split() {
+    for count in [3, 20_000] {
+        let bad = "k".repeat(limits::KEY_MAX + 1);
+        let keys = "good ".repeat(count);
+        let line = format!("get {keys}{bad} {}\r\n", "rest ".repeat(20_000));
+        for part in [1 << 20, 70_000, 16_384, 9973] {
+            let (found, is_bad) = keys_of(line.as_bytes(), part);
+            assert!(is_bad);
+            assert_eq!(found.len(), count);
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! earlier if the output is full, or if a key has to wait for memory or for the tier. A later turn
 //! continues.
 
-use protocol::Keys;
+use protocol::{AfterKeys, Keys, Rejection};
 use service::Next;
 use store::KeyHash;
 
@@ -16,32 +16,24 @@ use crate::protocols::WithEncoder;
 use crate::session::{Output, RemainingKeys, RequestContext, State, Step};
 
 /// Begins a read of `keys`. Answers none of them: the returned step puts the session into the state
-/// [`State::Keys`], in which it calls [`resume`]. `line` is the complete command line.
+/// [`State::Keys`], in which it calls [`resume`]. `line` is the command line, or the front of it.
 pub(super) fn begin(
     keys: Keys<'_>,
     touch: Option<i32>,
     request: &Prepared<'_>,
     line: &[u8],
 ) -> Step {
-    let keys_len = keys.as_bytes().len();
-    let line_end_len = if line.ends_with(b"\r\n") { 2 } else { 1 };
-    let remaining = RemainingKeys {
-        keys_len: keys_len as u32,
-        line_end_len,
-        touch,
-        encoder: request.encoder.to_owned(),
-    };
+    // The keys and the line end remain in the input, from where `resume` reads them.
+    let (len, remaining) = RemainingKeys::begin(keys, touch, request.encoder, line);
     Step::EnterState {
-        // The step consumes the name of the command and, of a `gat`, the new time to live. The keys
-        // and the line end remain in the input, from where `resume` reads them.
-        len: line.len() - usize::from(line_end_len) - keys_len,
+        len,
         state: State::Keys(remaining),
     }
 }
 
 /// Answers the keys at the front of `input`, until all are answered or the turn ends. Returns the
 /// number of consumed bytes of input. Also returns what the session needs before it can answer the
-/// remaining keys, or `None` if all keys are answered.
+/// remaining keys, or `None` if all keys of the line are answered.
 pub(crate) fn resume(
     remaining: &mut RemainingKeys,
     input: &[u8],
@@ -51,25 +43,26 @@ pub(crate) fn resume(
     let unanswered = Keys::new(&input[..remaining.keys_len as usize]);
     let (unanswered_len, next) = remaining.encoder.borrow().dispatch(ReadKeys {
         unanswered,
+        after: remaining.after,
         touch: remaining.touch,
         context,
         out,
     });
     let answered_len = remaining.keys_len as usize - unanswered_len;
-    remaining.keys_len = unanswered_len as u32;
-    match next {
-        Some(next) => (answered_len, Some(next)),
-        None => {
-            // The unanswered bytes contain no key. They can only be spaces.
-            let line_end_len = usize::from(remaining.line_end_len);
-            (answered_len + unanswered_len + line_end_len, None)
-        }
+    if next.is_some() {
+        remaining.keys_len = unanswered_len as u32;
+        return (answered_len, next);
     }
+    // The unanswered bytes contain no key. They can only be spaces.
+    let keys_len = answered_len + unanswered_len;
+    let (len, next) = remaining.advance(&input[keys_len..]);
+    (keys_len + len, next)
 }
 
 /// The arguments of [`resume`], for the code that is compiled for each encoder.
 struct ReadKeys<'r, 'i, 'c> {
     unanswered: Keys<'i>,
+    after: Option<AfterKeys>,
     touch: Option<i32>,
     context: &'r mut RequestContext<'c>,
     out: &'r mut Output,
@@ -83,6 +76,7 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
     fn run(self, encoder: &impl Encode) -> Self::Result {
         let Self {
             mut unanswered,
+            after,
             touch,
             context,
             out,
@@ -128,7 +122,14 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
             }
         };
         if next.is_none() {
-            encoder.outcome(NO_KEY, Outcome::ReadMany, out.bytes_mut());
+            let outcome = match after {
+                Some(AfterKeys::LineEnd(_)) => Some(Outcome::ReadMany),
+                Some(AfterKeys::BadKey) => Some(Outcome::Rejected(Rejection::BadGetKey)),
+                Some(AfterKeys::More) | None => None,
+            };
+            if let Some(outcome) = outcome {
+                encoder.outcome(NO_KEY, outcome, out.bytes_mut());
+            }
         }
         (unanswered.as_bytes().len(), next)
     }

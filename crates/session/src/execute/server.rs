@@ -7,15 +7,19 @@
 
 use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
 use protocol::{Crawler, Detail, ShutdownMode, Stats};
+use service::Next;
 
 use super::chosen_rows::ChosenRows;
 use crate::control::{ServerControl, StatWriter};
 use crate::counters::Counter;
 use crate::encode::{Encode, NO_KEY};
+use crate::limits::{PREFIXES_AT_ONCE, PREFIXES_PER_TURN};
 use crate::now::{ClockRefused, Now};
 use crate::operation::ServerCommand;
 use crate::outcome::{Outcome, Restricted, ServerOutcome};
-use crate::session::RequestContext;
+use crate::prefixes::PrefixSums;
+use crate::protocols::{OwnedEncoder, WithEncoder};
+use crate::session::{Output, RequestContext};
 
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &[u8] = b"1.6.45";
@@ -164,7 +168,7 @@ fn stats(
             return ServerOutcome::NotAllowed(Restricted::CacheDump);
         }
         Stats::Detail(Detail::Dump) => {
-            encoder.prefixes(&control.prefixes(), bytes);
+            encoder.prefixes(&control.prefixes(None, PREFIXES_AT_ONCE), bytes);
         }
         // The word after `stats detail` is missing or unknown.
         Stats::Detail(Detail::Usage) => return ServerOutcome::BadDetail,
@@ -190,6 +194,57 @@ fn shutdown(mode: ShutdownMode, context: &ServerContext<'_>) -> Option<ServerOut
         ShutdownMode::Plain | ShutdownMode::Graceful => {
             context.control.stop();
             None
+        }
+    }
+}
+
+/// A `stats detail dump` that has not written all prefixes yet. It takes several turns.
+#[derive(Debug)]
+pub(crate) struct PrefixList {
+    /// The last prefix that was written.
+    after: Option<Box<[u8]>>,
+    encoder: OwnedEncoder,
+}
+
+impl PrefixList {
+    pub(crate) fn new(encoder: OwnedEncoder) -> Self {
+        let after = None;
+        Self { after, encoder }
+    }
+
+    /// Writes the next [`PREFIXES_PER_TURN`] prefixes, and after the last one the end of the list.
+    /// Returns what the session needs before it can write further ones, or `None` at the end.
+    pub(crate) fn resume(&mut self, control: &dyn ServerControl, out: &mut Output) -> Option<Next> {
+        if out.is_full() {
+            return Some(Next::OutputSpace);
+        }
+        let sums = control.prefixes(self.after.as_deref(), PREFIXES_PER_TURN);
+        let is_last = sums.len() < PREFIXES_PER_TURN;
+        self.encoder.borrow().dispatch(WritePrefixes {
+            sums: &sums,
+            is_last,
+            bytes: out.bytes_mut(),
+        });
+        self.after = sums.into_keys().next_back();
+        (!is_last).then_some(Next::Yield)
+    }
+}
+
+/// The arguments of [`PrefixList::resume`], for the code that is compiled for each encoder.
+struct WritePrefixes<'a> {
+    sums: &'a PrefixSums,
+    is_last: bool,
+    bytes: &'a mut Vec<u8>,
+}
+
+impl WithEncoder for WritePrefixes<'_> {
+    type Result = ();
+
+    fn run(self, encoder: &impl Encode) {
+        encoder.prefixes(self.sums, self.bytes);
+        if self.is_last {
+            let outcome = Outcome::Server(ServerOutcome::StatsEnd);
+            encoder.outcome(NO_KEY, outcome, self.bytes);
         }
     }
 }

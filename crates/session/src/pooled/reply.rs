@@ -1,6 +1,7 @@
 //! A reply that waits for the result of an operation on the pool, and its encoding.
 
 use pool::{Action, Change, Item, NewItem, OperationError, Outcome as PoolOutcome, Refusal};
+use protocol::Rejection;
 use service::{Abandoned, NoPin, Output};
 use store::{Direction, Mode};
 
@@ -25,7 +26,10 @@ pub(super) enum Command {
     },
     /// The end of a read of several keys: its reply is the line after the items. It has no
     /// operation on the pool.
-    EndOfKeys,
+    EndOfKeys {
+        /// A key that is too long follows the others.
+        has_bad_key: bool,
+    },
     Store(StoreOptions),
     /// A storage command whose value was too long to be stored. The operation deletes the item that
     /// the command should have replaced.
@@ -41,7 +45,7 @@ impl Command {
         match self {
             Self::Read(options) => options.touch.is_none(),
             Self::ReadOne { touch } => touch.is_none(),
-            Self::EndOfKeys => true,
+            Self::EndOfKeys { .. } => true,
             _ => false,
         }
     }
@@ -257,7 +261,8 @@ impl Write<'_, '_> {
                 self.read(encoder, &ReadOptions::plain(*touch), done);
                 None
             }
-            Command::EndOfKeys => Some(match self.writing.keys_failed.take() {
+            Command::EndOfKeys { has_bad_key } => Some(match self.writing.keys_failed.take() {
+                None if *has_bad_key => Outcome::Rejected(Rejection::BadGetKey),
                 None => Outcome::ReadMany,
                 Some(failure) => failure.outcome(self.command),
             }),

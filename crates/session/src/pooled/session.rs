@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use pool::client_thread::ClientThread;
 use pool::{Action, Operation as PoolOperation};
-use protocol::Keys;
+use protocol::{AfterKeys, Keys};
 use service::limits::OUTPUT_SOFT_MAX;
 use service::{Abandoned, Next, NoPin, Output, Progress, Tickets};
 
@@ -297,17 +297,34 @@ impl PoolSession {
             self.state = State::Keys(remaining);
             return next;
         }
-        // This reply writes the line after the items, when all keys before it have been written.
-        *consumed += rest_len + usize::from(remaining.line_end_len);
-        self.replies.push_back(Reply {
-            encoder: remaining.encoder,
-            key: Box::default(),
-            command: Command::EndOfKeys,
-            vivify: None,
-            progress: ReplyProgress::Done(Ok(pool::Outcome::Missing)),
-        });
-        self.write_ready(turn);
-        None
+        *consumed += rest_len;
+        let is_bad = match remaining.after {
+            Some(AfterKeys::LineEnd(_)) => Some(false),
+            Some(AfterKeys::BadKey) => Some(true),
+            Some(AfterKeys::More) | None => None,
+        };
+        if let Some(has_bad_key) = is_bad {
+            // This reply writes the line after the items, when all keys before it have been
+            // written.
+            self.replies.push_back(Reply {
+                encoder: remaining.encoder.borrow().to_owned(),
+                key: Box::default(),
+                command: Command::EndOfKeys { has_bad_key },
+                vivify: None,
+                progress: ReplyProgress::Done(Ok(pool::Outcome::Missing)),
+            });
+            self.write_ready(turn);
+        }
+        let (len, next) = remaining.advance(&input[*consumed..]);
+        *consumed += len;
+        if next.is_some() {
+            self.state = State::Keys(remaining);
+        }
+        // What is ready has no space yet, and the client may wait for it.
+        if next == Some(Next::Input) && self.is_ready() {
+            return Some(Next::OutputSpace);
+        }
+        next
     }
 
     /// Begins a request. Returns the number of bytes of input that the request has consumed, or
@@ -388,15 +405,9 @@ impl PoolSession {
         let Operation::ReadMany { keys, touch } = request.operation else {
             return line.len();
         };
-        let keys_len = keys.as_bytes().len();
-        let line_end_len = if line.ends_with(b"\r\n") { 2 } else { 1 };
-        self.state = State::Keys(RemainingKeys {
-            keys_len: keys_len as u32,
-            line_end_len,
-            touch,
-            encoder: request.encoder.to_owned(),
-        });
-        line.len() - usize::from(line_end_len) - keys_len
+        let (len, remaining) = RemainingKeys::begin(keys, touch, request.encoder, line);
+        self.state = State::Keys(remaining);
+        len
     }
 
     /// Checks whether a read may begin while other requests are in progress. The error is what the

@@ -47,7 +47,7 @@ impl ServerControl for NoControl {
 
     fn set_prefix_counting(&self, _: bool) {}
 
-    fn prefixes(&self) -> PrefixSums {
+    fn prefixes(&self, _: Option<&[u8]>, _: usize) -> PrefixSums {
         PrefixSums::new()
     }
 }
@@ -319,4 +319,30 @@ fn rejected_value_is_skipped_and_not_parsed_as_commands() {
     assert!(replies.contains("SERVER_ERROR out of memory storing object\r\n"));
     assert!(replies.ends_with("END\r\nMN\r\n"), "{replies}");
     assert!(!replies.contains("owned"), "{replies}");
+}
+
+/// Lines of keys that are longer than what is decoded at once, some with a key that is too long,
+/// and commands after them.
+#[test]
+fn long_lines_of_keys_are_answered_as_by_the_model_in_any_split() {
+    let keys =
+        |count: usize| -> String { (0..count).map(|key| format!(" k{}", key % 7)).collect() };
+    let mut input = String::from("set k1 0 0 1\r\n1\r\nset k5 3 0 2\r\n55\r\n");
+    for head in ["get", "gat 100"] {
+        for count in [10, 25_000, 60_000] {
+            let bad = "x".repeat(251);
+            input += &format!("{head}{}\r\nmn\r\n", keys(count));
+            input += &format!("{head}{} {bad}{}\nmn\r\n", keys(count), keys(20));
+            input += &format!("{head} {bad} {}\r\nmn\r\n", keys(count));
+        }
+    }
+    let input = input.as_bytes();
+    let mut expected = ModelSession::new();
+    let replies = expected.receive(&mut Cache::new(1 << 20), 1_700_000_010, input);
+    for part in [input.len(), 70_001, 16_384, 4099] {
+        let mut session = TestSession::new(20);
+        input.chunks(part).for_each(|chunk| session.receive(chunk));
+        assert!(!session.is_closed && session.input.is_empty());
+        assert!(session.replies == replies, "in parts of {part}");
+    }
 }

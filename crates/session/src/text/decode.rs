@@ -27,20 +27,34 @@ pub(crate) fn get<'a>(get: &Get<'a>, len: usize, prepared: &mut Prepared<'a>) ->
         let operation = Operation::Read(ReadOptions::plain(get.exptime));
         return command(operation, Key::plain(key), encoder, len, NO_DATA, prepared);
     }
+    read_many(get, encoder, len, prepared)
+}
+
+/// Converts the front of a line of keys that is too long to be decoded in full.
+#[cold]
+pub(crate) fn long_get<'a>(get: &Get<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
+    let encoder = TextEncoder {
+        noreply: false,
+        with_cas: get.with_cas,
+    };
+    read_many(get, encoder, len, prepared);
+    Decoded::LastKnown
+}
+
+#[inline(always)]
+fn read_many<'a>(
+    get: &Get<'a>,
+    encoder: TextEncoder,
+    len: usize,
+    prepared: &mut Prepared<'a>,
+) -> Decoded {
     let operation = Operation::ReadMany {
         keys: get.keys,
         touch: get.exptime,
     };
     let mut keys = get.keys;
-    let first = keys.next().unwrap_or_default();
-    command(
-        operation,
-        Key::plain(first),
-        encoder,
-        len,
-        NO_DATA,
-        prepared,
-    )
+    let first = Key::plain(keys.next().unwrap_or_default());
+    command(operation, first, encoder, len, NO_DATA, prepared)
 }
 
 /// Converts `set`, `add`, `replace`, `append`, `prepend`, `cas`.
@@ -204,10 +218,9 @@ pub(crate) fn quit(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     last(Operation::Quit, len, prepared)
 }
 
-/// Converts input in which the next command line cannot be found. The connection closes without a
-/// reply.
-pub(crate) fn fatal(prepared: &mut Prepared<'_>) -> Decoded {
-    let rejection = Rejection::Silent;
+/// Converts input in which the next command line cannot be found. The connection closes after
+/// this reply.
+pub(crate) fn fatal(rejection: Rejection, prepared: &mut Prepared<'_>) -> Decoded {
     last(Operation::RejectAndClose { rejection }, 0, prepared)
 }
 
