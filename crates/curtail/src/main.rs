@@ -7,11 +7,9 @@
 //! 2 the command line was wrong; 130 interrupted.
 
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a program prints"
-)]
+
+#[macro_use]
+mod output;
 
 #[cfg(feature = "load")]
 mod agent;
@@ -51,7 +49,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 /// A memcached-compatible cache server that keeps its latency tail short, and the laboratory
 /// that proves it.
 #[derive(Debug, Parser)]
-#[command(name = "curtail", version, disable_help_subcommand = true)]
+#[command(name = "curtail", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -133,6 +131,7 @@ fn main() -> ExitCode {
         Command::Doctor(flags) => doctor::run(&flags),
     };
     match outcome {
+        Ok(_) if output::has_failed() => ExitCode::FAILURE,
         Ok(code) => code,
         Err(error) => {
             eprintln!("curtail: {}", told(&error));

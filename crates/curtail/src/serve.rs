@@ -198,6 +198,7 @@ impl Flags {
             },
             drain_ns: self.drain,
             admin: self.admin,
+            host_names: self.host_name.clone(),
             documents: self.documents()?,
             tier: self.tier(&extended.tier)?,
             pool: self.pool(),
@@ -296,6 +297,13 @@ impl Flags {
                  put a TLS proxy in front and listen on 127.0.0.1 (-l)"
             );
         }
+        if let Some(path) = &self.memory_file {
+            bail!(
+                "-e {}: items are not kept over a restart, and the cache would start empty; leave \
+                 the flag out, or use --tier, which keeps the items of its files",
+                path.display()
+            );
+        }
         Ok(())
     }
 
@@ -310,10 +318,6 @@ impl Flags {
         }
         if self.disable_cas {
             notes.push("-C (CAS is always there)".to_owned());
-        }
-        if let Some(path) = &self.memory_file {
-            let path = path.display();
-            notes.push(format!("-e {path} (the cache starts empty)"));
         }
         if let Some(ids) = self.napi_ids {
             notes.push(format!(

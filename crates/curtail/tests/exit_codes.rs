@@ -6,7 +6,8 @@
 // The helpers of tests may panic, as tests may.
 #![allow(clippy::unwrap_used)]
 
-use std::process::{Command, Output};
+use std::fs::File;
+use std::process::{Command, Output, Stdio};
 
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_curtail"));
@@ -43,4 +44,36 @@ fn a_wrong_command_line_ends_with_2() {
     ends_with(&["no-such-command"], 2, "no-such-command");
     ends_with(&["serve", "--no-such-flag"], 2, "--no-such-flag");
     ends_with(&["serve", "-m", "many"], 2, "many");
+}
+
+/// The output of `lab list` is longer than a pipe's reader may want, and than a full disk takes.
+#[test]
+fn a_closed_pipe_or_a_full_disk_behind_the_output_is_no_panic() {
+    for arguments in [
+        &["lab", "list"][..],
+        &["serve", "-h"],
+        &["doctor"],
+        &["help"],
+    ] {
+        let command = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_curtail"));
+            command.args(arguments).stderr(Stdio::piped());
+            command
+        };
+        let mut child = command().stdout(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let closed = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&closed.stderr);
+        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let full = command().stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&full.stderr);
+        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+        if arguments[0] == "lab" {
+            assert_eq!(closed.status.code(), Some(0), "{said}");
+            assert_eq!(full.status.code(), Some(1), "{said}");
+            assert!(said.starts_with("curtail: standard output: "), "{said}");
+        }
+    }
 }

@@ -265,14 +265,12 @@ pub(super) const KEYS: &[Key] = &[
         Form::Bare,
         Effect::None("a connection above -c is always closed at once"),
     ),
-    shown(
-        key(
-            "drop_privileges",
-            Form::Bare,
-            Effect::None("system calls are not filtered"),
-        ),
+    key(
         "drop_privileges",
-        "yes",
+        Form::Bare,
+        Effect::Refused(
+            "system calls are not filtered; confine the server by its unit (SystemCallFilter=)",
+        ),
     ),
     shown(
         key("no_drop_privileges", Form::Bare, Effect::Same),

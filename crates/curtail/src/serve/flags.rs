@@ -61,9 +61,9 @@ pub(crate) struct Flags {
     #[arg(short = 'u', long = "user", value_name = "USER")]
     pub(super) user: Option<String>,
 
-    /// Memory of items and index, in megabytes
-    #[arg(short = 'm', long = "memory-limit", value_name = "NUM", default_value_t = 64,
-          value_parser = clap::value_parser!(u64).range(1..=4_000_000))]
+    /// Memory of items and index, in megabytes or with a unit (512m, 4g)
+    #[arg(short = 'm', long = "memory-limit", value_name = "NUM", default_value = "64",
+          value_parser = megabytes)]
     pub(super) memory_limit: u64,
 
     /// Refuse a value that does not fit instead of evicting others
@@ -171,8 +171,8 @@ pub(crate) struct Flags {
     #[arg(short = 'Z', long = "enable-ssl", hide = true)]
     pub(super) enable_ssl: bool,
 
-    /// File that keeps the items over a restart; accepted without effect
-    #[arg(short = 'e', long = "memory-file", value_name = "FILE")]
+    /// File that keeps the items over a restart; not served
+    #[arg(short = 'e', long = "memory-file", value_name = "FILE", hide = true)]
     pub(super) memory_file: Option<PathBuf>,
 
     /// Extended options, separated by commas; may be repeated
@@ -266,6 +266,12 @@ pub(crate) struct Flags {
     #[arg(long = "admin", value_name = "ADDR", value_parser = admin_address)]
     pub(super) admin: Option<SocketAddr>,
 
+    /// With --admin and --http: a name of this host, such as cache.example.com, which HTTP clients
+    /// use in place of its address; may be repeated. Names without a dot need none
+    #[arg(long = "host-name", value_name = "NAME", action = ArgAction::Append,
+          value_parser = host_name)]
+    pub(super) host_name: Vec<String>,
+
     /// IP address and port for the documents of --root over HTTP, such as 127.0.0.1:8080; there is
     /// no authentication
     #[arg(long = "http", value_name = "ADDR", value_parser = http_address, requires = "root")]
@@ -356,6 +362,13 @@ fn runtime_kind(text: &str) -> Result<RuntimeKind, String> {
     if text == "auto" {
         return Ok(RuntimeKind(None));
     }
+    // What people call the mechanisms.
+    let text = match text {
+        "epoll" => "events",
+        "io_uring" => "rings",
+        "fibers" => "fibres",
+        other => other,
+    };
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == text);
     let names = Kind::ALL.map(Kind::name).join(", ");
     kind.map(|kind| RuntimeKind(Some(kind)))
@@ -365,6 +378,14 @@ fn runtime_kind(text: &str) -> Result<RuntimeKind, String> {
 fn admin_address(text: &str) -> Result<SocketAddr, String> {
     let parsed = text.parse();
     parsed.map_err(|_| "an IP address and a port are needed, such as 127.0.0.1:9150".to_owned())
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_in_name) {
+        true => Ok(text.to_owned()),
+        false => Err("a name without a port is needed, such as cache.example.com".to_owned()),
+    }
 }
 
 fn http_address(text: &str) -> Result<SocketAddr, String> {
@@ -421,6 +442,22 @@ fn octal(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode <= 0o777 => Ok(mode),
         _ => Err("permissions in octal are needed, such as 0700".to_owned()),
+    }
+}
+
+/// Megabytes. memcached takes the digits of `4g` for 4 megabytes.
+fn megabytes(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, unit) = match lower.strip_suffix(['m', 'g', 't']) {
+        Some(digits) if lower.ends_with('t') => (digits, 1 << 20),
+        Some(digits) if lower.ends_with('g') => (digits, 1 << 10),
+        Some(digits) => (digits, 1),
+        None => (lower.as_str(), 1),
+    };
+    let number = digits.parse::<u64>().ok();
+    match number.and_then(|number| number.checked_mul(unit)) {
+        Some(size @ 1..=4_000_000) => Ok(size),
+        _ => Err("megabytes from 1 to 4000000 are needed, such as 512, or 4g".to_owned()),
     }
 }
 

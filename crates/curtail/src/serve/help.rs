@@ -46,6 +46,7 @@ pub(crate) fn usage(serve: &Command) -> String {
             (Some(letter), Some(long)) if value.is_empty() => format!("-{letter}, --{long}"),
             (Some(letter), Some(long)) => format!("-{letter}, --{long}={value}"),
             (Some(letter), None) => format!("-{letter} {value}"),
+            (None, long) if value.is_empty() => format!("--{}", long.unwrap_or_default()),
             (None, long) => format!("--{}={value}", long.unwrap_or_default()),
         };
         let what = argument.get_help().map(ToString::to_string);
@@ -94,6 +95,11 @@ mod tests {
         for there in ["unix-socket", "-p, --port=<num>", "max-reqs-per-event"] {
             assert!(text.contains(there), "{there}");
         }
+        assert!(
+            !text
+                .lines()
+                .any(|line| line.split(' ').any(|word| word.ends_with('=')))
+        );
         for missing in ["enable-ssl", "ext_path", "proxy_config", "drop_privileges"] {
             assert!(!text.contains(missing), "{missing}");
         }

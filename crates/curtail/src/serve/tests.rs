@@ -147,6 +147,11 @@ fn documents_need_an_address_and_a_folder() {
 
 #[test]
 fn the_last_of_repeated_flags_wins() {
+    assert_eq!(config("-m 4g").memory_bytes, 4 << 30);
+    assert_eq!(config("-m 512M").memory_bytes, 512 << 20);
+    for wrong in ["-m 0", "-m 4k", "-m g", "-m 5t"] {
+        assert!(refused(wrong).contains("512, or 4g"), "{wrong}");
+    }
     let config = config("-m 64 -m128 --memory-limit=256 -vv -v -t 1 -t 2");
     assert_eq!(config.memory_bytes, 256 << 20);
     assert_eq!((config.verbosity, config.workers), (3, 2));
@@ -235,6 +240,8 @@ fn flags_of_unserved_security_are_rejected() {
     );
     assert!(refused("-B proxy").contains("auto, ascii or binary"));
     assert!(refused("-o ssl_key=a").contains("TLS"));
+    assert!(refused("-e /tmp/file").contains("--tier"));
+    assert!(refused("-o drop_privileges").contains("SystemCallFilter"));
 }
 
 /// A valid value of each flag.
