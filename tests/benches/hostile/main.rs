@@ -1,9 +1,9 @@
 //! The p99 latency of a good client beside hostile clients, compared with that without them.
 //!
-//! `cargo xtask bench hostile [-- [--quick] [--rounds N] [--runtime NAME]]`. The server has one
-//! worker, on the first processor. All clients share the others, where the good one has real-time
-//! priority if that is allowed. It sends a GET of 32 bytes each millisecond, and a latency counts
-//! from the time at which the request was due. Beside clients that hold memory, it also stores and reads values of
+//! `cargo xtask bench hostile [-- [--quick] [--rounds N] [--runtime NAME] [--kind KIND]]`. The server
+//! has one worker, on the first processor. All clients share the others, where the good one has
+//! real-time priority if that is allowed. It sends a GET of 32 bytes each millisecond, and a latency
+//! counts from the time at which the request was due. Beside clients that hold memory, it also stores and reads values of
 //! 20 kB, 100 kB and 900 kB, in trials of their own. Each round has a pair of trials for every
 //! [`Kind`] of hostile clients and length, one with them and one without, in random order. A ratio
 //! is that of the p99 within a pair, and its interval that of the median of all pairs.
@@ -90,7 +90,9 @@ fn main() -> Result<()> {
         true => &GOOD_LENS[..],
         false => &GOOD_LENS[..1],
     };
-    let cases = Kind::ALL.into_iter();
+    let kind = option("--kind");
+    let is_chosen = |it: &Kind| kind.as_ref().is_none_or(|kind| *kind == format!("{it:?}"));
+    let cases = Kind::ALL.into_iter().filter(is_chosen);
     let cases = cases.flat_map(|kind| lens_of(kind).iter().map(move |&len| (kind, len)));
     let mut outcomes: Vec<_> = cases.map(|case| (case, Vec::new())).collect();
     let mut random = RandomStream::new(1, Purpose::Other, 0);
