@@ -1,12 +1,13 @@
 //! The p99 latency of a good client beside hostile clients, compared with that without them.
 //!
-//! `cargo xtask bench hostile [-- [--quick] [--rounds N] [--runtime NAME] [--kind KIND]]`. The server
-//! has one worker, on the first processor. All clients share the others, where the good one has
-//! real-time priority if that is allowed. It sends a GET of 32 bytes each millisecond, and a latency
-//! counts from the time at which the request was due. Beside clients that hold memory, it also stores and reads values of
-//! 20 kB, 100 kB and 900 kB, in trials of their own. Each round has a pair of trials for every
-//! [`Kind`] of hostile clients and length, one with them and one without, in random order. A ratio
-//! is that of the p99 within a pair, and its interval that of the median of all pairs.
+//! `cargo xtask bench hostile [-- [--quick] [--rounds N] [--runtime NAME] [--kind KIND]]`. The
+//! server has one worker, on the first processor. All clients share the others, where the good one
+//! has real-time priority if that is allowed. It sends a GET of 32 bytes each millisecond, and a
+//! latency counts from the time at which the request was due. Beside clients that hold memory, it
+//! also stores and reads values of 20 kB, 100 kB and 900 kB, in trials of their own. Each round has
+//! a pair of trials for every [`Kind`] of hostile clients and length, one with them and one
+//! without, in random order. A ratio is that of the p99 within a pair, and its interval that of the
+//! median of all pairs.
 //!
 //! The target, [`TARGET_TIMES`], is met by a kind whose whole interval is below it. If the good
 //! client receives no reply beside hostile ones, the trial counts with [`TIMEOUT`]. A kind is not
