@@ -25,7 +25,9 @@ pub(crate) fn run(
     setting: Setting,
     scheduler: Scheduler,
 ) -> Result<Outcome, String> {
-    let builder = fibre::Builder::new().processors(setting.processors).scheduler(scheduler);
+    let builder = fibre::Builder::new()
+        .processors(setting.processors)
+        .scheduler(scheduler);
     // SAFETY: the benchmarks use no `thread_local!`.
     let runtime = unsafe { builder.start() }.map_err(|error| error.to_string())?;
     match benchmark {
