@@ -1,6 +1,8 @@
 //! Standard output and standard error. `println!` of the standard library panics if the reader has
 //! closed the pipe or the disk is full; the macros here shadow it in this program.
 
+#![allow(unused_macros, reason = "a build with few commands prints little")]
+
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
