@@ -130,7 +130,8 @@ fn every_command_sees_an_item_that_is_only_in_the_tier() {
     assert_eq!(client.get("10006").unwrap().as_deref(), Some(&b"541"[..]));
     assert_eq!(client.get("10004").unwrap().as_deref(), Some(&b"5"[..]));
     let read = client.stat("get_extstore").unwrap() - before;
-    assert!(read >= 11, "only {read} items were in the tier");
+    // With `threads`, another context may have stored some of them, whose segment is not full yet.
+    assert!(read >= 8, "only {read} items were in the tier");
 }
 
 fn an_item_keeps_its_cas_and_flags_in_the_tier() {
