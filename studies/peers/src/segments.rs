@@ -109,7 +109,8 @@ impl Segments {
                 .is_none()
                 .then(|| Miniatures::new(shape.miniature_slots)),
             limiter: SampleLimiter::default(),
-            ghosts: Ghosts::new(shape.ghost_bytes as usize).expect("address space for the ghosts"),
+            ghosts: Ghosts::new(shape.ghost_bytes as usize)
+                .unwrap_or_else(|error| panic!("no address space for the ghosts: {error:?}")),
             mean_lifetime: MeanLifetime::default(),
             requests: 0,
         }
