@@ -122,6 +122,9 @@ pub fn memory_areas() -> u64 {
         .unwrap_or(DEFAULT)
 }
 
+/// Bytes that the kernel takes of a connection before it can send them. A value of some hundred KiB
+/// still fits, so that a client that reads costs no further wake-up.
+pub(crate) const UNSENT_MAX: libc::c_int = 512 << 10;
 /// Bytes of one datagram of netlink: the kernel makes none above 32 KiB.
 pub(crate) const NETLINK_BUFFER: usize = 32_768;
 /// Datagrams of one answer.

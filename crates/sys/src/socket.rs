@@ -21,8 +21,9 @@ use rustix::net::{
 
 use rustix::process::umask;
 
+use crate::limits::UNSENT_MAX;
 use crate::shortage::BACK_OFF;
-use crate::socket_option::switch_on;
+use crate::socket_option::{set_int, switch_on};
 
 /// How often a send is tried again for which the kernel has no memory.
 const NO_MEMORY_TRIES: u32 = 8;
@@ -280,6 +281,10 @@ impl Bound {
         // otherwise they would stay open forever. Accepted sockets inherit the option, which saves
         // a system call for each connection.
         sockopt::set_socket_keepalive(&fd, true)?;
+        // So is this one. Without it the kernel copies up to 4 MiB (`tcp_wmem`) for a client that
+        // reads nothing, in time that other connections wait.
+        let level = libc::IPPROTO_TCP;
+        set_int(&fd, level, libc::TCP_NOTSENT_LOWAT, UNSENT_MAX)?;
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
@@ -539,6 +544,20 @@ mod tests {
         let server = listener.accept().unwrap();
         server.set_nodelay();
         check_transfer(&client, &server);
+    }
+
+    #[test]
+    fn the_kernel_keeps_little_for_a_client_that_does_not_read() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let client = Stream::connect(listener.address().unwrap()).unwrap();
+        wait(&listener, Interest::Read);
+        let server = listener.accept().unwrap();
+        let mut taken = 0;
+        while let Ok(len) = server.send(&[0; 65_536]) {
+            taken += len;
+        }
+        let received_max = sockopt::socket_recv_buffer_size(&client.fd).unwrap();
+        assert!(taken < UNSENT_MAX as usize + 131_072 + received_max, "{taken}");
     }
 
     #[test]
