@@ -1,4 +1,5 @@
-//! What a request costs, with few and with many established connections: `cargo bench -p tcpip`.
+//! What a request costs, with few and with many established connections, and a SYN: `cargo bench -p
+//! tcpip`.
 //!
 //! A client made of frames sends requests of 32 bytes on all connections in turn, in a random
 //! order, and an owner answers each by 64 bytes. The time is that of the processor, for everything
@@ -34,6 +35,7 @@ fn main() {
     }
     ratios.sort_by(f64::total_cmp);
     println!("ratio: {:.2} (median)", ratios[ROUNDS / 2]);
+    println!("a SYN that nobody follows: {:.0} ns", few.flood(MANY));
 }
 
 /// A connection as its client sees it.
@@ -125,6 +127,24 @@ impl World {
             self.take_answer(client, 64);
         }
         start.elapsed().as_nanos() as f64 / requests as f64
+    }
+
+    /// Opens connections half, and returns the processor time of each in nanoseconds.
+    fn flood(&mut self, count: usize) -> f64 {
+        let first = self.clients.len();
+        let start = Instant::now();
+        for number in 0..count {
+            self.clients.push(Client {
+                ip: [10, 0, 2, (number / 4096) as u8 + 1],
+                port: 1024 + (number % 4096) as u16,
+                sent: 1000,
+                received: 0,
+            });
+            self.send(first + number, 2, &[]);
+            self.stack.flush(self.now_ns);
+            self.take_answer(first + number, 1);
+        }
+        start.elapsed().as_nanos() as f64 / count as f64
     }
 
     /// Passes a segment of a client to the stack.

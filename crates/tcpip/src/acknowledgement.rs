@@ -39,6 +39,16 @@ impl SentEnd {
         segment.ack() && !is_old && distance.unsigned_abs() as usize <= RECEIVE_BUFFER
     }
 
+    /// Whether a segment acknowledges everything that was sent.
+    pub(crate) fn is_acknowledged_by(&self, segment: &TcpPacket<&[u8]>) -> bool {
+        segment.ack() && self.end == Some(segment.ack_number())
+    }
+
+    /// Whether a segment is the next one that is expected.
+    pub(crate) fn is_next_after_acknowledged(&self, segment: &TcpPacket<&[u8]>) -> bool {
+        self.acknowledged == Some(segment.seq_number())
+    }
+
     /// Takes account of an IPv4 packet to send, which has no options, and corrects its sequence
     /// number.
     pub(crate) fn correct(&mut self, packet: &mut [u8]) {

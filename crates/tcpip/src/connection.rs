@@ -13,8 +13,6 @@ use crate::stack::{Config, Interest};
 /// How far a connection has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The peer has not acknowledged the answer to its SYN.
-    HalfOpen,
     /// Established, until the owner closes it.
     Open,
     /// Closed by the owner. What is in the send buffer is still sent.
@@ -48,8 +46,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection that accepts the SYN of the peer in `key`.
-    pub(crate) fn listening(
+    /// Creates a connection that is still closed.
+    pub(crate) fn new(
         config: &Config,
         key: Key,
         peer: EthernetAddress,
@@ -60,8 +58,6 @@ impl Connection {
         let mut socket = Socket::new(buffer(config.receive_buffer), buffer(config.send_buffer));
         socket.set_nagle_enabled(false);
         socket.set_congestion_control(CongestionControl::Cubic);
-        // A socket that was just created can listen at any port but 0, which no segment has.
-        let _ = socket.listen((config.address, key.local_port));
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);
         Self {
@@ -69,7 +65,7 @@ impl Connection {
             handle,
             key,
             peer,
-            phase: Phase::HalfOpen,
+            phase: Phase::Open,
             generation,
             token: None,
             interest: Interest::default(),
@@ -79,6 +75,13 @@ impl Connection {
             discarded: 0,
             sent_end: SentEnd::default(),
         }
+    }
+
+    /// Forgets everything, and accepts the next SYN.
+    pub(crate) fn listen(&mut self, config: &Config, port: u16) {
+        self.socket_mut().abort();
+        // A closed socket can listen at any port but 0, which no segment has.
+        let _ = self.socket_mut().listen((config.address, port));
     }
 
     pub(crate) fn socket(&self) -> &Socket<'static> {

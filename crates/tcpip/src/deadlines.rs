@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use crate::stack::ConnectionId;
-
 /// Entries of a queue, in addition to four for each connection that it is for, at which
 /// entries of connections that are gone are removed.
 const SPARE_ENTRIES: usize = 64;
@@ -108,21 +106,22 @@ impl Timers {
 }
 
 /// Connections in a state that lasts a fixed time, in the order in which they entered it.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    queue: VecDeque<(u64, ConnectionId)>,
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    queue: VecDeque<(u64, T)>,
 }
 
-impl Queue {
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        let queue = VecDeque::new();
+        Self { queue }
+    }
+}
+
+impl<T: Copy> Queue<T> {
     /// Adds a connection whose time in the state ends at `at_ns`. `max` is the maximum number of
     /// connections in the state, and `is_there` says whether one still is.
-    pub(crate) fn push(
-        &mut self,
-        at_ns: u64,
-        id: ConnectionId,
-        max: usize,
-        is_there: impl Fn(ConnectionId) -> bool,
-    ) {
+    pub(crate) fn push(&mut self, at_ns: u64, id: T, max: usize, is_there: impl Fn(T) -> bool) {
         if self.queue.len() >= 4 * max + SPARE_ENTRIES {
             self.queue.retain(|&(_, id)| is_there(id));
         }
@@ -135,13 +134,13 @@ impl Queue {
     }
 
     /// Removes the oldest entry if its time has come.
-    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<ConnectionId> {
+    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<T> {
         self.next_ns().filter(|&at_ns| at_ns <= now_ns)?;
         self.pop()
     }
 
     /// Removes the oldest entry.
-    pub(crate) fn pop(&mut self) -> Option<ConnectionId> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         self.queue.pop_front().map(|(_, id)| id)
     }
 }
@@ -151,13 +150,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-
-    fn id(slot: u32) -> ConnectionId {
-        ConnectionId {
-            slot,
-            generation: 0,
-        }
-    }
 
     /// Random calls, compared with a map from slots to times.
     #[test]
@@ -191,14 +183,14 @@ mod tests {
     #[test]
     fn a_queue_keeps_the_order_and_at_the_bound_removes_those_that_have_left() {
         let mut queue = Queue::default();
-        for slot in 0..68 {
-            queue.push(u64::from(slot), id(slot), 1, |_| unreachable!());
+        for slot in 0_u32..68 {
+            queue.push(u64::from(slot), slot, 1, |_| unreachable!());
         }
-        queue.push(100, id(100), 1, |it| it.slot >= 67);
+        queue.push(100, 100, 1, |it| it >= 67);
         assert_eq!(queue.queue.len(), 2);
         assert_eq!(queue.pop_due(66), None);
-        assert_eq!(queue.pop_due(67), Some(id(67)));
+        assert_eq!(queue.pop_due(67), Some(67));
         assert_eq!(queue.next_ns(), Some(100));
-        assert_eq!(queue.pop(), Some(id(100)));
+        assert_eq!(queue.pop(), Some(100));
     }
 }

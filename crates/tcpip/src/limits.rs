@@ -4,9 +4,10 @@
 /// has not. At the bound, the oldest is dropped for the next. A peer completes its handshake within
 /// one round trip, so connections succeed while fewer SYNs than this arrive in a round trip.
 pub const HALF_OPEN_MAX: usize = 1024;
-/// How long a connection may be half-open, in nanoseconds. Meanwhile the answer is sent again after
-/// one and three seconds.
-pub const HALF_OPEN_NS: u64 = 5_000_000_000;
+/// The interval in which a half-open connection is answered again, in nanoseconds.
+pub const ANSWER_NS: u64 = 1_250_000_000;
+/// After so many answers a half-open connection is dropped.
+pub const ANSWERS_MAX: u32 = 4;
 /// Maximum number of connections that the owner has closed and the peer has not. At the bound, the
 /// oldest is reset.
 pub const CLOSING_MAX: usize = 1024;

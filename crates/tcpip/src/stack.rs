@@ -18,6 +18,7 @@ use crate::acknowledgement::SentEnd;
 use crate::arrival::Key;
 use crate::connection::{Connection, Phase};
 use crate::deadlines::{Queue, Timers};
+use crate::half_open::HalfOpenTable;
 use crate::limits::{CLOSING_MAX, CLOSING_NS, RECEIVE_BUFFER, SEND_BUFFER};
 use crate::link::{Frames, Link};
 
@@ -34,8 +35,7 @@ pub struct Config {
     pub mtu: usize,
     /// The TCP ports at which connections are accepted.
     pub ports: Vec<u16>,
-    /// Seed of initial sequence numbers. It has to be unpredictable. Even then, smoltcp's generator
-    /// is not cryptographic: a peer that sees several of its numbers can compute the next ones.
+    /// Seed of initial sequence numbers. It has to be unpredictable.
     pub seed: u64,
     /// Length of a connection's receive buffer in bytes, at most [`RECEIVE_BUFFER`].
     pub receive_buffer: usize,
@@ -156,9 +156,8 @@ pub struct Stack {
     by_key: HashMap<Key, u32, RandomState>,
     /// Established connections that the owner has not taken.
     accepted: VecDeque<ConnectionId>,
-    half_open: Queue,
-    half_open_count: usize,
-    closing: Queue,
+    half_open: HalfOpenTable,
+    closing: Queue<ConnectionId>,
     closing_count: usize,
     timers: Timers,
     /// Slots of connections that may have something to send.
@@ -186,20 +185,14 @@ impl Stack {
     #[must_use]
     pub fn new(mut config: Config, now_ns: u64) -> Self {
         config.receive_buffer = config.receive_buffer.min(RECEIVE_BUFFER);
-        let mut settings = iface::Config::new(HardwareAddress::Ip);
-        settings.random_seed = config.seed;
         let mut frames = Frames::default();
         // smoltcp sends nothing yet.
         let any_peer = EthernetAddress::BROADCAST;
         let mut no_end = SentEnd::default();
         let mut link = Link::new(&config, any_peer, None, &mut frames, &mut no_end);
-        let mut interface = Interface::new(settings, &mut link, instant(now_ns));
-        let network = Ipv4Cidr::new(config.address, config.prefix_len.min(32));
-        interface.update_ip_addrs(|addresses| {
-            // The list has space for at least one address.
-            let _ = addresses.push(IpCidr::Ipv4(network));
-        });
+        let interface = new_interface(&config, config.seed, &mut link, instant(now_ns));
         Self {
+            half_open: HalfOpenTable::new(&config),
             config,
             interface,
             no_sockets: SocketSet::new(Vec::new()),
@@ -209,8 +202,6 @@ impl Stack {
             generation: 0,
             by_key: HashMap::default(),
             accepted: VecDeque::new(),
-            half_open: Queue::default(),
-            half_open_count: 0,
             closing: Queue::default(),
             closing_count: 0,
             timers: Timers::default(),
@@ -348,6 +339,7 @@ impl Stack {
                 self.reset_and_remove(slot);
             }
         }
+        self.half_open.clear();
         false
     }
 
@@ -372,7 +364,7 @@ impl Stack {
     /// Returns the number of connections, half-open and closing ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.connections.len() - self.free.len()
+        self.connections.len() - self.free.len() + self.half_open.len()
     }
 
     /// Returns whether there are no connections.
@@ -464,10 +456,8 @@ impl Stack {
         let Some(connection) = removed.and_then(Option::take) else {
             return;
         };
-        match connection.phase {
-            Phase::HalfOpen => self.half_open_count -= 1,
-            Phase::Closing => self.closing_count -= 1,
-            Phase::Open => {}
+        if connection.phase == Phase::Closing {
+            self.closing_count -= 1;
         }
         self.timers.remove(slot);
         self.by_key.remove(&connection.key);
@@ -486,6 +476,24 @@ fn find(connections: &[Option<Box<Connection>>], id: ConnectionId) -> Option<&Co
 /// Returns whether the connection exists and is in this phase.
 fn is_in(connections: &[Option<Box<Connection>>], id: ConnectionId, phase: Phase) -> bool {
     find(connections, id).is_some_and(|it| it.phase == phase)
+}
+
+/// Creates smoltcp's interface. `seed` is that of its random numbers.
+pub(crate) fn new_interface(
+    config: &Config,
+    seed: u64,
+    link: &mut Link<'_>,
+    at: Instant,
+) -> Interface {
+    let mut settings = iface::Config::new(HardwareAddress::Ip);
+    settings.random_seed = seed;
+    let mut interface = Interface::new(settings, link, at);
+    let network = Ipv4Cidr::new(config.address, config.prefix_len.min(32));
+    interface.update_ip_addrs(|addresses| {
+        // The list has space for at least one address.
+        let _ = addresses.push(IpCidr::Ipv4(network));
+    });
+    interface
 }
 
 /// Converts a time to smoltcp's, which counts microseconds.

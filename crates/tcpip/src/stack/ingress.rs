@@ -4,11 +4,12 @@ use smoltcp::iface::PollIngressSingleResult;
 use smoltcp::socket::tcp::State;
 use smoltcp::wire::EthernetAddress;
 
-use super::{Checksums, ConnectionId, Stack, instant, is_in};
+use super::{Checksums, ConnectionId, Stack, instant};
 use crate::acknowledgement::SentEnd;
 use crate::arrival::{Arrival, Key, classify};
-use crate::connection::{Connection, Phase};
-use crate::limits::{DISCARDED_MAX, FRAMES_MAX, HALF_OPEN_MAX, HALF_OPEN_NS};
+use crate::connection::Phase;
+use crate::half_open::Meaning;
+use crate::limits::{DISCARDED_MAX, FRAMES_MAX};
 use crate::link::Link;
 
 impl Stack {
@@ -69,13 +70,21 @@ impl Stack {
                 _ => {}
             }
         }
-        let can_open = opens && self.is_listening && self.config.ports.contains(&key.local_port);
-        if slot.is_none() && can_open {
-            slot = Some(self.open(peer, key, now_ns));
+        if let Some(slot) = slot {
+            return self.pass(slot, peer, packet, now_ns);
         }
-        match slot {
-            Some(slot) => self.pass(slot, peer, packet, now_ns),
-            None => {
+        if opens && self.half_open.contains(key) {
+            return self.half_open.answer_later(key);
+        }
+        if opens && self.is_listening && self.config.ports.contains(&key.local_port) {
+            self.counts.opened += 1;
+            self.counts.half_open_dropped += self.half_open.open(key, peer, packet, now_ns);
+            return;
+        }
+        match self.half_open.receive(key, packet) {
+            Meaning::Ignored => {}
+            Meaning::Completes => self.establish(key, peer, packet, now_ns),
+            Meaning::Unknown => {
                 // smoltcp answers by a reset.
                 self.counts.unknown += 1;
                 self.answer(peer, packet, now_ns);
@@ -96,47 +105,37 @@ impl Stack {
         }
     }
 
-    /// Adds a half-open connection, which has not received its SYN yet. At the bound, drops the
-    /// oldest one.
-    fn open(&mut self, peer: EthernetAddress, key: Key, now_ns: u64) -> u32 {
-        while self.half_open_count >= HALF_OPEN_MAX
-            && let Some(oldest) = self.half_open.pop()
-        {
-            self.drop_half_open(oldest);
-        }
+    /// Makes a half-open connection an established one by the packet that acknowledges its answer.
+    fn establish(&mut self, key: Key, peer: EthernetAddress, packet: &[u8], now_ns: u64) {
         let generation = self.generation;
+        let made = self
+            .half_open
+            .connection(key, &self.config, generation, now_ns);
+        let Some(connection) = made.map(Box::new) else {
+            return;
+        };
         self.generation = generation.wrapping_add(1);
-        let connection = Connection::listening(&self.config, key, peer, generation, now_ns);
-        let connection = Some(Box::new(connection));
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.connections[slot as usize] = connection;
+                self.connections[slot as usize] = Some(connection);
                 slot
             }
             None => {
-                self.connections.push(connection);
+                self.connections.push(Some(connection));
                 // There are fewer than 2³² connections.
                 (self.connections.len() - 1) as u32
             }
         };
         self.by_key.insert(key, slot);
-        self.half_open_count += 1;
-        self.counts.opened += 1;
-        let id = ConnectionId { slot, generation };
-        let connections = &self.connections;
-        let is_half_open = |id| is_in(connections, id, Phase::HalfOpen);
-        let until_ns = now_ns + HALF_OPEN_NS;
-        self.half_open
-            .push(until_ns, id, HALF_OPEN_MAX, is_half_open);
-        slot
-    }
-
-    /// Drops a connection if it is half-open.
-    pub(super) fn drop_half_open(&mut self, id: ConnectionId) {
-        if is_in(&self.connections, id, Phase::HalfOpen) {
-            self.counts.half_open_dropped += 1;
-            self.remove(id.slot);
+        self.pass(slot, peer, packet, now_ns);
+        let state = self.in_slot(slot).map(|connection| connection.state());
+        if state.is_none_or(|state| matches!(state, State::SynReceived | State::Closed)) {
+            // The packet lies outside of the window. A better one may come.
+            return self.remove(slot);
         }
+        self.half_open.remove(key);
+        self.accepted.push_back(ConnectionId { slot, generation });
+        self.counts.established += 1;
     }
 
     /// Passes a packet to its connection.
@@ -160,26 +159,13 @@ impl Stack {
         let sockets = &mut connection.sockets;
         self.interface
             .poll_ingress_single(instant(now_ns), &mut link, sockets);
-        match (connection.phase, connection.state()) {
-            // The SYN was not acceptable, or the peer has reset the connection.
-            (Phase::HalfOpen, State::Closed | State::Listen) => return self.remove(slot),
-            (Phase::HalfOpen, State::SynReceived) => {}
-            (Phase::HalfOpen, _) => {
-                connection.phase = Phase::Open;
+        if connection.phase == Phase::Closing {
+            connection.discard_received();
+            if connection.discarded > DISCARDED_MAX {
                 let generation = connection.generation;
-                self.accepted.push_back(ConnectionId { slot, generation });
-                self.half_open_count -= 1;
-                self.counts.established += 1;
+                let id = ConnectionId { slot, generation };
+                return self.reset(id, Phase::Closing);
             }
-            (Phase::Closing, _) => {
-                connection.discard_received();
-                if connection.discarded > DISCARDED_MAX {
-                    let generation = connection.generation;
-                    let id = ConnectionId { slot, generation };
-                    return self.reset(id, Phase::Closing);
-                }
-            }
-            (Phase::Open, _) => {}
         }
         self.queue_pending(slot);
         self.queue_ready(slot);

@@ -16,10 +16,10 @@ impl Stack {
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         for _ in 0..TIMERS_PER_CALL {
-            let Some(id) = self.half_open.pop_due(now_ns) else {
+            let Some(is_dropped) = self.half_open.advance(now_ns) else {
                 break;
             };
-            self.drop_half_open(id);
+            self.counts.half_open_dropped += u64::from(is_dropped);
         }
         for _ in 0..TIMERS_PER_CALL {
             let Some(id) = self.closing.pop_due(now_ns) else {
@@ -67,13 +67,14 @@ impl Stack {
     /// [`Stack::frames`].
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
+        !self.pending.is_empty() || self.half_open.has_unanswered()
     }
 
     /// Adds the segments that connections have to send to [`Stack::frames`], as far as there is
     /// space.
     pub fn flush(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
+        self.half_open.flush(&self.config, &mut self.frames);
         let mut pending = std::mem::take(&mut self.pending);
         for slot in pending.drain(..) {
             let Some(connection) = self.in_slot(slot) else {

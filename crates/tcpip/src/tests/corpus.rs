@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::fuzzing::check_sequence;
+use crate::limits::ANSWERS_MAX;
 use crate::testing::Random;
 
 // Steps, by the last two bits of their first byte (`crate::fuzzing`).
@@ -153,7 +154,7 @@ fn write() {
     ];
     let flood: Vec<Vec<u8>> = (0..4)
         .map(|port| segment(SEGMENT, port, SYN, u16::from(port), &[], &[]))
-        .chain([wait(13)])
+        .chain((0..ANSWERS_MAX).map(|_| wait(11)))
         .collect();
     let mut closed = vec![handshake(3)];
     closed.extend((0..12).map(|at| handshake(at % 3)));

@@ -6,12 +6,14 @@ use proptest::prelude::*;
 
 use crate::Checksums;
 use crate::limits::{
-    CLOSING_NS, ETHERNET_HEADER, FRAMES_MAX, HALF_OPEN_MAX, HALF_OPEN_NS, KEEPALIVE_NS, PROBE_NS,
-    PROBES_MAX, UNACKNOWLEDGED_NS,
+    ANSWER_NS, ANSWERS_MAX, CLOSING_NS, ETHERNET_HEADER, FRAMES_MAX, HALF_OPEN_MAX, KEEPALIVE_NS,
+    PROBE_NS, PROBES_MAX, UNACKNOWLEDGED_NS,
 };
 use crate::testing::{Faults, State};
-use world::{PORT, World};
+use world::{ACK, PORT, RST, SYN, World};
 
+/// How long a connection may be half-open.
+const HALF_OPEN_NS: u64 = ANSWER_NS * ANSWERS_MAX as u64;
 const NO_FAULTS: Faults = Faults {
     lost: 0,
     repeated: 0,
@@ -98,6 +100,55 @@ fn a_flood_of_syns_holds_bounded_memory_and_others_still_connect() {
     assert_eq!(world.exchange(client, b"through"), b"through");
     world.pass(HALF_OPEN_NS + 1);
     assert_eq!(world.stack.len(), 1, "only the connection is left");
+}
+
+/// Who does not see the answer has to guess its number.
+#[test]
+fn only_an_acknowledgement_of_the_answer_opens_a_connection() {
+    let mut world = World::new(NO_FAULTS, 1);
+    world.syn(7);
+    let answer = number_of(&world.take_frames()[0]);
+    for wrong in [answer, answer.wrapping_add(2), answer ^ 0x4000_0000] {
+        world.segment(7, ACK, [2, wrong]);
+        let frames = world.take_frames();
+        assert_eq!((frames.len(), frames[0][FLAGS]), (1, RST));
+    }
+    for (flags, sequence) in [(RST, 3), (0, 2)] {
+        world.segment(7, flags, [sequence, 0]);
+        assert!(world.take_frames().is_empty());
+    }
+    let half_open = world.stack.len();
+    assert_eq!((half_open, world.stack.counts().established), (1, 0));
+    world.segment(7, ACK, [2, answer.wrapping_add(1)]);
+    assert_eq!(world.stack.counts().established, 1);
+
+    world.syn(8);
+    assert_ne!(number_of(&world.take_frames()[0]), answer);
+    assert_eq!(world.stack.len(), 2);
+    world.segment(8, RST, [2, 0]);
+    assert_eq!(world.stack.len(), 1);
+}
+
+#[test]
+fn a_syn_is_answered_again_by_the_same_number() {
+    let mut world = World::new(NO_FAULTS, 1);
+    world.syn(7);
+    let answer = world.take_frames();
+    assert_eq!((answer.len(), answer[0][FLAGS]), (1, SYN | ACK));
+    world.syn(7);
+    assert_eq!(world.take_frames(), answer);
+    for _ in 2..ANSWERS_MAX {
+        assert_eq!(
+            world.stack.next_deadline_ns(),
+            Some(world.now_ns + ANSWER_NS)
+        );
+        world.now_ns += ANSWER_NS;
+        world.stack.advance(world.now_ns);
+        world.stack.flush(world.now_ns);
+        assert_eq!(world.take_frames(), answer);
+    }
+    world.pass(ANSWER_NS);
+    assert!(world.stack.is_empty());
 }
 
 #[test]
@@ -322,6 +373,15 @@ fn ends_that_both_retransmit_go_on() {
     let sent = numbered_bytes(47_015);
     assert!(world.exchange(client, &sent) == sent);
     assert!(world.now_ns < 60_000_000_000, "{} ns", world.now_ns);
+}
+
+/// The offset of the flags of TCP in a frame.
+const FLAGS: usize = ETHERNET_HEADER + 20 + 13;
+
+/// The sequence number of a frame.
+fn number_of(frame: &[u8]) -> u32 {
+    let at = ETHERNET_HEADER + 20 + 4;
+    u32::from_be_bytes(frame[at..at + 4].try_into().unwrap())
 }
 
 fn numbered_bytes(len: usize) -> Vec<u8> {

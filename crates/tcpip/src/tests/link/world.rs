@@ -6,6 +6,9 @@ use crate::testing::{ClientSocket, End, Faults, FaultyLink, Host, State};
 use crate::{Checksums, Config, ConnectionId, Interest, Stack};
 
 pub(crate) const PORT: u16 = 11211;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
+pub(crate) const ACK: u8 = 16;
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// The steps after which a test is considered stuck.
 const STEPS_MAX: usize = 2_000_000;
@@ -133,12 +136,18 @@ impl World {
 
     /// Receives a SYN of a host that does not exist.
     pub(crate) fn syn(&mut self, number: u32) {
-        let mut syn = SERVER_MAC.to_vec();
-        syn.extend([2, 0, 0, 0, 0, 3, 8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6]);
+        self.segment(number, SYN, [1, 0]);
+    }
+
+    /// Receives a segment of a host that does not exist, with these flags, sequence number and
+    /// acknowledgement.
+    pub(crate) fn segment(&mut self, number: u32, flags: u8, numbers: [u32; 2]) {
+        let mut segment = SERVER_MAC.to_vec();
+        segment.extend([2, 0, 0, 0, 0, 3, 8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6]);
         let sum = 0x4500_u32 + 40 + 0x4000 + 0x4006 + 0x0a00 + 1 + 0x0a63 + (number >> 16);
         let sum = (sum & 0xffff) + (sum >> 16);
-        syn.extend((!(sum as u16)).to_be_bytes());
-        syn.extend([
+        segment.extend((!(sum as u16)).to_be_bytes());
+        segment.extend([
             10,
             99,
             (number >> 24) as u8,
@@ -149,11 +158,20 @@ impl World {
             1,
         ]);
         // Different ports for different numbers.
-        syn.extend((1024 + number as u16).to_be_bytes());
-        syn.extend(PORT.to_be_bytes());
-        syn.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 4, 0, 0, 0, 0, 0]);
-        self.stack.receive(&syn, Checksums::Verified, self.now_ns);
+        segment.extend((1024 + number as u16).to_be_bytes());
+        segment.extend(PORT.to_be_bytes());
+        segment.extend(numbers.map(u32::to_be_bytes).concat());
+        segment.extend([0x50, flags, 4, 0, 0, 0, 0, 0]);
+        self.stack
+            .receive(&segment, Checksums::Verified, self.now_ns);
         self.stack.flush(self.now_ns);
+    }
+
+    /// Takes the frames that the stack sends, instead of the link.
+    pub(crate) fn take_frames(&mut self) -> Vec<Vec<u8>> {
+        let frames = self.stack.frames().iter().map(<[u8]>::to_vec).collect();
+        self.stack.frames().clear();
+        frames
     }
 
     /// Goes to the time of the next event, at most to `end_ns`.
@@ -192,8 +210,7 @@ impl World {
                 self.link.send(End::Server, frame, self.now_ns);
             }
         }
-        let frames: Vec<Vec<u8>> = self.stack.frames().iter().map(<[u8]>::to_vec).collect();
-        self.stack.frames().clear();
+        let frames = self.take_frames();
         self.frames_of_turn = frames.len();
         for frame in frames {
             if !self.is_cut {

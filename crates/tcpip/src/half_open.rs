@@ -1,0 +1,256 @@
+//! Half-open connections: a SYN has arrived, the acknowledgement of the answer has not.
+//!
+//! The buffers of a connection are long, so it exists only after its peer has shown that it receives
+//! the answer. Until then its SYN is kept, and a seed. With both, smoltcp goes through the same
+//! handshake as often as necessary: to answer, to answer again, and at last on the socket of the
+//! connection.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use smoltcp::iface::{PollIngressSingleResult, PollResult, SocketSet};
+use smoltcp::wire::{EthernetAddress, Ipv4Packet, TcpPacket};
+
+use crate::acknowledgement::SentEnd;
+use crate::arrival::Key;
+use crate::connection::Connection;
+use crate::deadlines::Queue;
+use crate::limits::{ANSWER_NS, ANSWERS_MAX, HALF_OPEN_MAX};
+use crate::link::{Frames, Link};
+use crate::stack::{Config, instant, new_interface};
+
+/// The half-open connections.
+pub(crate) struct HalfOpenTable {
+    by_key: HashMap<Key, HalfOpen>,
+    /// When each has to be answered again, or dropped.
+    deadlines: Queue<(Key, u32)>,
+    /// Those to answer, in the order of their SYNs. Some are gone.
+    unanswered: VecDeque<Key>,
+    /// Goes through handshakes for their answers.
+    listener: Connection,
+    /// The number of the next one.
+    number: u32,
+}
+
+struct HalfOpen {
+    /// An IPv4 packet.
+    syn: Box<[u8]>,
+    peer: EthernetAddress,
+    number: u32,
+    arrived_ns: u64,
+    answers: u32,
+    /// It is in the list of those to answer.
+    is_unanswered: bool,
+    sent_end: SentEnd,
+}
+
+/// What a segment means that is not a SYN.
+pub(crate) enum Meaning {
+    /// Nothing: neither an answer nor a connection.
+    Ignored,
+    /// It belongs to no connection.
+    Unknown,
+    /// It acknowledges the answer.
+    Completes,
+}
+
+impl HalfOpenTable {
+    pub(crate) fn new(config: &Config) -> Self {
+        let config = Config {
+            send_buffer: 0,
+            ..config.clone()
+        };
+        let any_key = Key {
+            peer: 0,
+            peer_port: 0,
+            local_port: 0,
+        };
+        Self {
+            by_key: HashMap::new(),
+            deadlines: Queue::default(),
+            unanswered: VecDeque::new(),
+            listener: Connection::new(&config, any_key, EthernetAddress::BROADCAST, 0, 0),
+            number: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(crate) fn contains(&self, key: Key) -> bool {
+        self.by_key.contains_key(&key)
+    }
+
+    /// Adds the sender of a SYN. At the bound, drops the oldest one. Returns the number of those
+    /// that were dropped.
+    pub(crate) fn open(&mut self, key: Key, peer: EthernetAddress, syn: &[u8], now_ns: u64) -> u64 {
+        let mut dropped = 0;
+        while self.by_key.len() >= HALF_OPEN_MAX
+            && let Some((oldest, number)) = self.deadlines.pop()
+        {
+            dropped += u64::from(self.drop_numbered(oldest, number));
+        }
+        let number = self.number;
+        self.number = number.wrapping_add(1);
+        let half_open = HalfOpen {
+            syn: syn.into(),
+            peer,
+            number,
+            arrived_ns: now_ns,
+            answers: 0,
+            is_unanswered: false,
+            sent_end: SentEnd::default(),
+        };
+        self.by_key.insert(key, half_open);
+        self.answer_later(key);
+        self.push_deadline(key, number, now_ns);
+        dropped
+    }
+
+    /// Answers again, as soon as there is space for a frame.
+    pub(crate) fn answer_later(&mut self, key: Key) {
+        let Some(half_open) = self.by_key.get_mut(&key) else {
+            return;
+        };
+        if !std::mem::replace(&mut half_open.is_unanswered, true) {
+            // Those that are gone came first.
+            if self.unanswered.len() >= HALF_OPEN_MAX {
+                self.unanswered.pop_front();
+            }
+            self.unanswered.push_back(key);
+        }
+    }
+
+    fn push_deadline(&mut self, key: Key, number: u32, now_ns: u64) {
+        let by_key = &self.by_key;
+        let is_there = |(key, number)| is_in(by_key, key, number);
+        let due_ns = now_ns + ANSWER_NS;
+        self.deadlines
+            .push(due_ns, (key, number), HALF_OPEN_MAX, is_there);
+    }
+
+    fn drop_numbered(&mut self, key: Key, number: u32) -> bool {
+        let is_there = is_in(&self.by_key, key, number);
+        is_there && self.by_key.remove(&key).is_some()
+    }
+
+    /// Adds the answers to `frames`, as far as there is space.
+    pub(crate) fn flush(&mut self, config: &Config, frames: &mut Frames) {
+        while !frames.is_full()
+            && let Some(key) = self.unanswered.pop_front()
+        {
+            let Some(half_open) = self.by_key.get_mut(&key) else {
+                continue;
+            };
+            half_open.is_unanswered = false;
+            half_open.answers += 1;
+            self.listener.listen(config, key.local_port);
+            let sent_end = half_open.shake_hands(config, &mut self.listener.sockets, key, frames);
+            half_open.sent_end = sent_end;
+            if sent_end == SentEnd::default() {
+                // smoltcp does not accept the SYN.
+                self.by_key.remove(&key);
+            }
+        }
+    }
+
+    /// Whether [`Self::flush`] has something to do.
+    pub(crate) fn has_unanswered(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+
+    /// Does what is due for the next one whose time has come. Returns whether it was dropped.
+    /// `None`: nothing is due.
+    pub(crate) fn advance(&mut self, now_ns: u64) -> Option<bool> {
+        let (key, number) = self.deadlines.pop_due(now_ns)?;
+        let found = self.by_key.get(&key).filter(|it| it.number == number);
+        Some(match found {
+            Some(half_open) if half_open.answers < ANSWERS_MAX => {
+                self.answer_later(key);
+                self.push_deadline(key, number, now_ns);
+                false
+            }
+            Some(_) => self.drop_numbered(key, number),
+            None => false,
+        })
+    }
+
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.deadlines.next_ns()
+    }
+
+    /// What a segment of the peer means. Removes the half-open connection if it is a reset.
+    pub(crate) fn receive(&mut self, key: Key, packet: &[u8]) -> Meaning {
+        let Some(half_open) = self.by_key.get(&key) else {
+            return Meaning::Unknown;
+        };
+        let ip = Ipv4Packet::new_unchecked(packet);
+        let segment = TcpPacket::new_unchecked(ip.payload());
+        if segment.rst() {
+            if half_open.sent_end.is_next_after_acknowledged(&segment) {
+                self.by_key.remove(&key);
+            }
+            return Meaning::Ignored;
+        }
+        match segment.ack() {
+            true if half_open.sent_end.is_acknowledged_by(&segment) => Meaning::Completes,
+            true => Meaning::Unknown,
+            false => Meaning::Ignored,
+        }
+    }
+
+    /// Creates the connection, which has received the SYN and sent its answer.
+    pub(crate) fn connection(
+        &self,
+        key: Key,
+        config: &Config,
+        generation: u32,
+        now_ns: u64,
+    ) -> Option<Connection> {
+        let half_open = self.by_key.get(&key)?;
+        let mut connection = Connection::new(config, key, half_open.peer, generation, now_ns);
+        connection.listen(config, key.local_port);
+        // The answer has been sent.
+        let mut frames = Frames::default();
+        connection.sent_end =
+            half_open.shake_hands(config, &mut connection.sockets, key, &mut frames);
+        Some(connection)
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) {
+        self.by_key.remove(&key);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.by_key.clear();
+        self.unanswered.clear();
+    }
+}
+
+impl HalfOpen {
+    /// Passes the SYN to a listening socket and adds its answer to `frames`.
+    fn shake_hands(
+        &self,
+        config: &Config,
+        sockets: &mut SocketSet<'static>,
+        key: Key,
+        frames: &mut Frames,
+    ) -> SentEnd {
+        let mut sent_end = SentEnd::default();
+        let mut link = Link::new(config, self.peer, Some(&self.syn), frames, &mut sent_end);
+        // Who sees the numbers of some connections learns nothing of others (RFC 6528).
+        let mut hasher = DefaultHasher::new();
+        (config.seed, key, self.number).hash(&mut hasher);
+        // The time of a round trip counts from the SYN.
+        let at = instant(self.arrived_ns);
+        let mut interface = new_interface(config, hasher.finish(), &mut link, at);
+        let _: PollIngressSingleResult = interface.poll_ingress_single(at, &mut link, sockets);
+        while interface.poll_egress(at, &mut link, sockets) != PollResult::None {}
+        sent_end
+    }
+}
+
+fn is_in(by_key: &HashMap<Key, HalfOpen>, key: Key, number: u32) -> bool {
+    by_key.get(&key).is_some_and(|it| it.number == number)
+}
