@@ -361,7 +361,7 @@ impl AsFd for Bound {
 
 /// Sends, and tries again for some milliseconds while the kernel has no memory for it. No event
 /// says that it has some again.
-fn with_memory(send: impl Fn() -> Result<usize, Errno>) -> io::Result<usize> {
+pub(crate) fn with_memory(send: impl Fn() -> Result<usize, Errno>) -> io::Result<usize> {
     for _ in 0..NO_MEMORY_TRIES {
         match send() {
             Err(Errno::NOBUFS | Errno::NOMEM) => thread::sleep(BACK_OFF),
@@ -557,7 +557,10 @@ mod tests {
             taken += len;
         }
         let received_max = sockopt::socket_recv_buffer_size(&client.fd).unwrap();
-        assert!(taken < UNSENT_MAX as usize + 131_072 + received_max, "{taken}");
+        assert!(
+            taken < UNSENT_MAX as usize + 131_072 + received_max,
+            "{taken}"
+        );
     }
 
     #[test]
