@@ -15,6 +15,7 @@ use std::task::Waker;
 use protocol::binary::{Header, REQUEST_MAGIC, Status, reply};
 use service::{Mailbox, Output, Service, Session as _, Tickets, Worker, recycle};
 use sys::clock::monotonic_ns;
+use sys::datagram::send_to;
 use sys::poll::{Events, Interest, Poll, is_ready_within};
 
 use crate::counts::{Count, Counts};
@@ -22,7 +23,7 @@ use crate::exchange::{Exchange, Step};
 use crate::frame;
 use crate::limits::{
     BURST_MAX, DATAGRAM_MAX, MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS,
-    REPLY_DATAGRAM_MAX, REQUESTS_PER_TURN, SEND_WAIT_MAX_NS, TURNS_MAX, WAIT_MAX_NS,
+    REPLY_DATAGRAM_MAX, REQUESTS_PER_TURN, SEND_WAIT_MAX_NS, TURNS_MAX, WAIT_LATE_NS, WAIT_MAX_NS,
 };
 use crate::reply_limit::ReplyLimit;
 use crate::running::Alarm;
@@ -213,7 +214,7 @@ impl<W: Worker> Datagrams<W> {
             datagram[..header.len()].copy_from_slice(&header);
             datagram[header.len()..len].copy_from_slice(payload);
             loop {
-                match socket.send_to(&datagram[..len], to.peer) {
+                match send_to(socket, &datagram[..len], to.peer) {
                     Ok(_) => break,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         let now_ns = monotonic_ns();
@@ -331,13 +332,18 @@ impl<W: Worker> Answering<W> {
                 Step::Completion => WAIT_MAX_NS,
             };
             let now_ns = self.clock.now_ns();
-            let deadline_ns = *deadline_ns.get_or_insert(now_ns + WAIT_MAX_NS);
-            if now_ns >= deadline_ns || self.alarm.must_stop() {
+            let deadline_ns = deadline_ns.get_or_insert(now_ns + WAIT_MAX_NS);
+            if now_ns >= *deadline_ns || self.alarm.must_stop() {
                 return step;
             }
-            let wait_ns = wait_ns.min(deadline_ns - now_ns);
+            let wait_ns = wait_ns.min(*deadline_ns - now_ns);
             if wait_ns > 0 {
                 self.wait(index, wait_ns, step == Step::Completion);
+                let late_ns = self.clock.now_ns().saturating_sub(now_ns + wait_ns);
+                if late_ns > WAIT_LATE_NS {
+                    // This process stood still, and with it what the session waits for.
+                    *deadline_ns += late_ns;
+                }
             }
             step = self.turn_alone(index, payload);
         }

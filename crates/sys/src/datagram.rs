@@ -4,11 +4,13 @@ use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
-    SendAncillaryBuffer, SendFlags, SocketType, connect, getsockname, sendmsg, socket_with, sockopt,
+    SendAncillaryBuffer, SendFlags, SocketType, connect, getsockname, sendmsg, sendto, socket_with,
+    sockopt,
 };
 
-use crate::socket::{FLAGS, family_of, recv_stamped, stamp_receives};
+use crate::socket::{FLAGS, family_of, recv_stamped, stamp_receives, with_memory};
 
 /// Binds a non-blocking socket to a local address, for datagrams of any peer. Requests a receive
 /// buffer of `buffer_bytes` bytes, of which the kernel may give less (`net.core.rmem_max`). As with
@@ -24,6 +26,14 @@ pub fn bind(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
     sockopt::set_socket_recv_buffer_size(&fd, buffer_bytes)?;
     rustix::net::bind(&fd, &address)?;
     Ok(fd.into())
+}
+
+/// Sends one datagram to a peer.
+///
+/// # Errors
+/// `WouldBlock`: the socket has no space. Any other one: the datagram is lost.
+pub fn send_to(socket: &UdpSocket, datagram: &[u8], peer: SocketAddr) -> io::Result<usize> {
+    with_memory(|| retry_on_intr(|| sendto(socket, datagram, SendFlags::NOSIGNAL, &peer)))
 }
 
 /// A UDP socket with a peer. It receives only datagrams of that peer.
@@ -77,13 +87,10 @@ impl Datagram {
     /// earlier datagram with the message that no socket has this port; the present datagram was not
     /// sent.
     pub fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut control = SendAncillaryBuffer::default();
-        Ok(sendmsg(
-            &self.fd,
-            pieces,
-            &mut control,
-            SendFlags::NOSIGNAL,
-        )?)
+        with_memory(|| {
+            let mut control = SendAncillaryBuffer::default();
+            sendmsg(&self.fd, pieces, &mut control, SendFlags::NOSIGNAL)
+        })
     }
 
     /// Receives one datagram. Returns its length, and the unix time in nanoseconds at which it
