@@ -16,6 +16,8 @@ pub const REPLY_DATAGRAM_MAX: usize = 1400;
 /// How long the session of a datagram may continue after its first turn, in nanoseconds. It mostly
 /// waits for memory or a completion. Other datagrams wait meanwhile.
 pub const WAIT_MAX_NS: u64 = 100_000_000;
+/// A wait that lasts so much longer, in nanoseconds, does not count further.
+pub const WAIT_LATE_NS: u64 = 100_000_000;
 /// How long a request waits for memory before it tries again, in nanoseconds.
 pub const MEMORY_RETRY_NS: u64 = 1_000_000;
 /// How long the datagrams of a reply wait for space in the socket, in nanoseconds, before the rest

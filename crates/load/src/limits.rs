@@ -162,8 +162,8 @@ pub const SCRIPT_LENGTH_DIGITS_MAX: usize = 20;
 /// number of requests that all its connections together may have outstanding.
 pub const SCRIPT_AHEAD: usize = 4;
 /// Longest sleep of a generator thread. After the sleep, the thread checks whether the run is
-/// stopped. The sleep is much shorter than [`RUN_SLOT_TIMEOUT`], the time within which an agent
-/// must end a stopped run to be free for the next one.
+/// stopped. The sleep is much shorter than the time for which a session waits
+/// for its agent to be free ([`RUN_SLOT_TRIES`]): an agent ends a stopped run meanwhile.
 pub const STOP_CHECK_NS: u64 = 100_000_000;
 /// Longest sleep of a thread that has no further request of a script. After the sleep, it looks
 /// for requests that the reader of the script has sent meanwhile.
@@ -194,9 +194,13 @@ pub const SESSIONS_MAX: usize = 16;
 /// Longest wait of a coordinator or an agent for the next message of a handshake. Also the longest
 /// wait of a coordinator for its connection to an agent, and for the echo of a clock probe.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an agent lets a coordinator wait for the end of another coordinator's run. After that,
-/// it replies that it is busy.
-pub const RUN_SLOT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Shortest timeout of a read of a link. The kernel takes zero for none.
+pub const READ_MIN: Duration = Duration::from_millis(1);
+/// How often an agent looks whether another coordinator's run has ended. Then it replies that it is
+/// busy.
+pub const RUN_SLOT_TRIES: u32 = 100;
+/// How long it waits between two looks.
+pub const RUN_SLOT_RETRY_DELAY: Duration = Duration::from_millis(10);
 /// How long an agent waits for the next message of a coordinator while no run is prepared. After
 /// its part of a run, an agent waits longer, because other agents may still be running theirs.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);

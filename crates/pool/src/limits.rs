@@ -31,6 +31,8 @@ pub const WAITING_DRAFTS_LEN_MAX: usize = 8 << 20;
 pub const ERROR_PAUSE_NS: u64 = 10_000_000;
 /// Longest time in nanoseconds until such a thread looks at its queue again.
 pub const TURN_NS: u64 = 1_000_000_000;
+/// A turn that lasts so much longer, in nanoseconds, takes no time from operations.
+pub const TURN_LATE_NS: u64 = 100_000_000;
 /// How long a thread that ends waits for its last operations and the end of its lease, in
 /// nanoseconds.
 pub const LEAVE_NS: u64 = 500_000_000;

@@ -19,7 +19,7 @@ use super::message::{Message, Refusal};
 use super::token::{Nonces, Role, Token, nonce};
 use crate::limits::{
     GRACE_NS_MAX, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, LAG_MAX_NS, MESSAGE_LEN_MAX, OVERDUE_GRACE_NS,
-    RUN_SLOT_TIMEOUT, SESSIONS_MAX,
+    RUN_SLOT_RETRY_DELAY, RUN_SLOT_TRIES, SESSIONS_MAX,
 };
 use crate::part::Part;
 
@@ -32,8 +32,6 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the agent waits after a failed accept. Without the wait, the loop would occupy the
 /// processor while the process has no file descriptor left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// How long a session that waits for the [`RunSlot`] sleeps between two attempts to take it.
-const RUN_SLOT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// An agent that listens for coordinators and performs one run at a time.
 #[derive(Debug)]
@@ -173,20 +171,20 @@ impl Drop for SessionSlot {
 struct RunSlot(Arc<SharedState>);
 
 impl RunSlot {
-    /// Waits up to [`RUN_SLOT_TIMEOUT`] for the right. None: another session still has it.
+    /// Waits for about a second for the right. None: another session still has it.
     ///
     /// Without the wait, the second of two runs in quick succession could be refused. The
     /// coordinator of the second run may connect before the agent has noticed that the coordinator
     /// of the first run is gone.
     fn take(shared: &Arc<SharedState>) -> Option<Self> {
-        let deadline = Instant::now() + RUN_SLOT_TIMEOUT;
-        while shared.is_busy.swap(true, Ordering::Relaxed) {
-            if Instant::now() > deadline {
-                return None;
+        // Tries are counted, not time, in which this process may stand still.
+        for _ in 0..RUN_SLOT_TRIES {
+            if !shared.is_busy.swap(true, Ordering::Relaxed) {
+                return Some(Self(Arc::clone(shared)));
             }
             thread::sleep(RUN_SLOT_RETRY_DELAY);
         }
-        Some(Self(Arc::clone(shared)))
+        None
     }
 }
 

@@ -11,7 +11,7 @@ use units::duration_text;
 
 use super::frame::{self, FrameError, Parsed};
 use super::message::{Message, MessageError};
-use crate::limits::{HELLO_LEN_MAX, LINGER, SEND_TIMEOUT, SILENCE_MAX_NS};
+use crate::limits::{HELLO_LEN_MAX, LINGER, READ_MIN, SEND_TIMEOUT, SILENCE_MAX_NS};
 
 /// Why a message could not be received or sent. In the error texts, "it" is the other end of the
 /// connection.
@@ -109,11 +109,9 @@ impl Receiver {
                 }
                 Parsed::Incomplete { needed } => needed,
             };
+            // What has arrived is received at the deadline too: this process may have stood still.
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(LinkError::TimedOut(timeout));
-            }
-            self.stream.set_read_timeout(Some(left))?;
+            self.stream.set_read_timeout(Some(left.max(READ_MIN)))?;
             // Reads at most the missing bytes of the frame. The buffer is enlarged for the read and
             // then cut to the bytes that have arrived.
             let len = self.buffer.len();
@@ -125,7 +123,12 @@ impl Receiver {
             match read {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(_) => {}
-                Err(error) if is_timeout(&error) => {}
+                Err(error) if is_timeout(&error) => {
+                    let has_waited = error.kind() != io::ErrorKind::Interrupted;
+                    if has_waited && Instant::now() >= deadline {
+                        return Err(LinkError::TimedOut(timeout));
+                    }
+                }
                 Err(error) if is_closed(&error) => return Err(LinkError::Closed),
                 Err(error) => return Err(error.into()),
             }

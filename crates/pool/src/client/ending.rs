@@ -28,6 +28,18 @@ impl Client {
         }
     }
 
+    /// Gives operations this much more time, in which the process stood still.
+    pub(crate) fn postpone(&mut self, by_ns: u64) {
+        let waiting = self
+            .waiting
+            .iter_mut()
+            .map(|(_, deadline_ns, _)| deadline_ns);
+        let active = self.active.iter_mut().map(|active| &mut active.deadline_ns);
+        for deadline_ns in waiting.chain(active) {
+            *deadline_ns = deadline_ns.saturating_add(by_ns);
+        }
+    }
+
     /// Ends operations that take too long.
     pub(super) fn time_out(&mut self, now_ns: u64) {
         while let Some((id, deadline_ns, _)) = self.waiting.front()
