@@ -478,6 +478,8 @@ impl ServerState {
         out.number(b"conn_buffer_closed", snapshot.buffered_closed);
         out.number(b"conn_panics", snapshot.panics);
         out.number(b"worker_restarts", snapshot.restarts);
+        let uncounted = self.counters.accesses_without_prefix();
+        out.number(b"prefix_accesses_uncounted", uncounted);
     }
 
     /// The connections of the documents over HTTP.

@@ -3,6 +3,7 @@
 //! worker observes of its requests beyond these counters: accesses by key prefix (`stats detail`),
 //! and log lines of the streams that are watched.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use protocol::Streams;
@@ -10,7 +11,7 @@ use store::SizeClass;
 
 use crate::event_log::LogBuffer;
 use crate::latency::{LatencyHistograms, LatencySnapshot};
-use crate::prefixes::{Access, PrefixCounts, PrefixSums, PrefixTotal};
+use crate::prefixes::{Access, AllPrefixes, PrefixCounts, PrefixSums};
 
 /// A counted event, named as in memcached's `stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -158,8 +159,8 @@ impl Default for ClassTable {
 }
 
 impl Counters {
-    /// The counters of a further worker. `prefixes` counts the key prefixes of all workers.
-    pub(crate) fn counted_in(prefixes: &PrefixTotal) -> Self {
+    /// The counters of a further worker.
+    pub(crate) fn counted_in(prefixes: &Arc<AllPrefixes>) -> Self {
         Self {
             prefixes: PrefixCounts::new(prefixes),
             ..Self::default()

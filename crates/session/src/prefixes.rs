@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::{PREFIXES_MAX, PREFIXES_MAX_OF_ALL};
@@ -50,22 +50,28 @@ pub struct PrefixCount {
 /// Counts by prefix, in the order of the prefixes' bytes.
 pub type PrefixSums = BTreeMap<Box<[u8]>, PrefixCount>;
 
-/// The number of prefixes in the tables of all workers.
-pub(crate) type PrefixTotal = Arc<AtomicUsize>;
+/// What the tables of all workers have in common.
+#[derive(Debug, Default)]
+pub(crate) struct AllPrefixes {
+    /// The number of their prefixes.
+    len: AtomicUsize,
+    /// The number of accesses under prefixes for which there was no space.
+    pub(crate) uncounted: AtomicU64,
+}
 
 /// The counts by prefix of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixCounts {
     delimiter: AtomicU8,
     table: Mutex<PrefixSums>,
-    total: PrefixTotal,
+    all: Arc<AllPrefixes>,
 }
 
 impl PrefixCounts {
     /// Empty counts of a further worker.
-    pub(crate) fn new(total: &PrefixTotal) -> Self {
+    pub(crate) fn new(all: &Arc<AllPrefixes>) -> Self {
         Self {
-            total: Arc::clone(total),
+            all: Arc::clone(all),
             ..Self::default()
         }
     }
@@ -85,12 +91,13 @@ impl PrefixCounts {
         let mut table = self.table();
         let prefix = &key[..end];
         if !table.contains_key(prefix) {
-            let total = self.total.load(Ordering::Relaxed);
-            if table.len() >= PREFIXES_MAX || total >= PREFIXES_MAX_OF_ALL {
+            let len = self.all.len.load(Ordering::Relaxed);
+            if table.len() >= PREFIXES_MAX || len >= PREFIXES_MAX_OF_ALL {
+                self.all.uncounted.fetch_add(1, Ordering::Relaxed);
                 return;
             }
             // Other workers may add one at the same time, so the bound may be exceeded by as many.
-            self.total.fetch_add(1, Ordering::Relaxed);
+            self.all.len.fetch_add(1, Ordering::Relaxed);
             table.insert(prefix.into(), PrefixCount::default());
         }
         let Some(count) = table.get_mut(prefix) else {
@@ -124,7 +131,7 @@ impl PrefixCounts {
     #[must_use]
     pub(crate) fn clear(&self) -> PrefixSums {
         let old = std::mem::take(&mut *self.table());
-        self.total.fetch_sub(old.len(), Ordering::Relaxed);
+        self.all.len.fetch_sub(old.len(), Ordering::Relaxed);
         old
     }
 
@@ -186,15 +193,16 @@ mod tests {
             Some(2),
             "a known prefix is still counted"
         );
-        assert_eq!(counts.total.load(Ordering::Relaxed), PREFIXES_MAX);
+        assert_eq!(counts.all.len.load(Ordering::Relaxed), PREFIXES_MAX);
+        assert_eq!(counts.all.uncounted.load(Ordering::Relaxed), 10);
         drop(counts.clear());
-        assert_eq!(counts.total.load(Ordering::Relaxed), 0);
+        assert_eq!(counts.all.len.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn all_workers_together_have_a_maximum() {
-        let total = PrefixTotal::default();
-        let workers: Vec<_> = (0..6).map(|_| PrefixCounts::new(&total)).collect();
+        let all = Arc::default();
+        let workers: Vec<_> = (0..6).map(|_| PrefixCounts::new(&all)).collect();
         let mut sums = PrefixSums::new();
         for (worker, counts) in workers.iter().enumerate() {
             counts.set_delimiter(b'/');

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::connections::Connections;
 use crate::counters::{ClassCounts, CounterSnapshot, Counters};
 use crate::latency::LatencySnapshot;
-use crate::prefixes::{PrefixSums, PrefixTotal};
+use crate::prefixes::{AllPrefixes, PrefixSums};
 use crate::watching::Watchers;
 
 /// The counters of all workers of a cache, for the statistics of the whole process. It also holds
@@ -15,7 +15,7 @@ use crate::watching::Watchers;
 pub struct CounterRegistry {
     /// Whether counting by key prefix is on (high byte), and the delimiter (low byte).
     prefix_counting: AtomicU16,
-    prefix_total: PrefixTotal,
+    all_prefixes: Arc<AllPrefixes>,
     workers: Mutex<Vec<Arc<Counters>>>,
     connections: Arc<Connections>,
     watchers: Mutex<Watchers>,
@@ -24,7 +24,7 @@ pub struct CounterRegistry {
 impl CounterRegistry {
     /// Registers a new worker and returns its counters.
     pub(crate) fn register(&self) -> Arc<Counters> {
-        let new = Arc::new(Counters::counted_in(&self.prefix_total));
+        let new = Arc::new(Counters::counted_in(&self.all_prefixes));
         let watchers = self.watchers();
         let mut workers = self.workers();
         let (is_on, delimiter) = self.prefix_counting();
@@ -105,6 +105,12 @@ impl CounterRegistry {
             .iter()
             .map(|it| it.clear_prefixes())
             .collect()
+    }
+
+    /// The number of accesses under key prefixes for which `stats detail` has no space.
+    #[must_use]
+    pub fn accesses_without_prefix(&self) -> u64 {
+        self.all_prefixes.uncounted.load(Ordering::Relaxed)
     }
 
     /// The open connections.

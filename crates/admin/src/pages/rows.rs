@@ -168,6 +168,11 @@ static ROWS: &[Row] = &[
         "Workers restarted after a panic: a bug.",
     ),
     counter(
+        "prefix_accesses_uncounted",
+        "prefix_accesses_uncounted",
+        "Accesses under prefixes for which there is no space in stats detail.",
+    ),
+    counter(
         "conn_yields",
         "connection_yields",
         "Turns of connections that ended at -R requests.",
