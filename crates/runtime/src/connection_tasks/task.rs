@@ -24,7 +24,7 @@ use crate::acceptor::send_rejection;
 use crate::connection::HeldInput;
 use crate::connection_table::Slot;
 use crate::limits::{
-    DIRECT_MIN, IDLE_BUFFER_LEN, LINGER_LEN, LINGER_NS, RECEIVE_LEN, SEND_PER_TURN,
+    DIRECT_MIN, IDLE_BUFFER_LEN, LINGER_LEN, LINGER_NS, LONG_TURN_NS, RECEIVE_LEN, SEND_PER_TURN,
 };
 use crate::setup::second;
 use crate::transform::Transformer;
@@ -286,7 +286,10 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             match next {
                 // With `OutputSpace` the session needs space in the output. There is space now,
                 // because the output has been sent.
-                Next::Yield | Next::OutputSpace => self.socket.yield_now(),
+                Next::Yield | Next::OutputSpace => match monotonic_ns() - now_ns < LONG_TURN_NS {
+                    true => self.socket.yield_now(),
+                    false => self.socket.yield_after_long_run(),
+                },
                 Next::Memory => {
                     if !self.wait_for_memory(now_ns) {
                         return false;
