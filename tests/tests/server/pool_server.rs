@@ -212,6 +212,22 @@ fn refused_reads_are_answered_in_order() {
 
 /// One clock decides when an item is stored and when it expires.
 #[test]
+fn a_line_of_many_keys_is_answered_whatever_its_length() {
+    let pool = Pool::start("32MiB");
+    let server = pool.server();
+    let client = &mut connect(&server);
+    expect(client, "set k 0 0 1\r\nx\r\n", &["STORED"]);
+    // 200 kB, of which the server keeps 64 KiB at once.
+    let keys: String = (0..20_000)
+        .map(|number| format!(" absent{number}"))
+        .collect();
+    for (command, value) in [("get", "VALUE k 0 1"), ("gat 0", "VALUE k 0 1")] {
+        let line = format!("{command} k{keys} k\r\n");
+        expect(client, &line, &[value, "x", value, "x", "END"]);
+    }
+}
+
+#[test]
 fn an_item_that_lives_for_a_second_is_there_within_it() {
     let pool = Pool::start("32MiB");
     for server in [pool.server(), pool.server(), pool.server()] {
