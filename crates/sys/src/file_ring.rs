@@ -22,6 +22,7 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
+use crate::fork::OfOneProcess;
 use crate::poll::Waker;
 use crate::ring::cancel_all;
 use crate::shortage::{BACK_OFF, is_serious, is_shortage};
@@ -70,6 +71,7 @@ pub struct FileRing<F, T> {
     reads: ManuallyDrop<Vec<Option<Read<F, T>>>>,
     /// The indices of `reads` that are `None`.
     free_numbers: Vec<u32>,
+    _of_one_process: OfOneProcess,
 }
 
 impl<F, T> std::fmt::Debug for FileRing<F, T> {
@@ -105,6 +107,7 @@ impl<F, T> FileRing<F, T> {
             uring,
             reads: ManuallyDrop::new((0..max).map(|_| None).collect()),
             free_numbers: (0..u32::from(max)).rev().collect(),
+            _of_one_process: OfOneProcess::new(),
         })
     }
 

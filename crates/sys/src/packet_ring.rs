@@ -21,6 +21,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, recv, socket_with, sockopt};
 
+use crate::fork::OfOneProcess;
 use crate::packet::{
     FRAME_MAX, PACKET_IGNORE_OUTGOING, bind_to, checked, option, set_option, take_discarded,
 };
@@ -350,6 +351,7 @@ impl Drop for SlotGuard<'_> {
 struct Mapping {
     address: NonNull<c_void>,
     len: usize,
+    _of_one_process: OfOneProcess,
 }
 
 // SAFETY: the value owns its mapping, which is not bound to a thread.
@@ -363,7 +365,11 @@ impl Mapping {
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory in use.
         let address = unsafe { mmap(null, len, access, flags, fd, 0) }?;
         let address = NonNull::new(address).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Self { address, len })
+        Ok(Self {
+            address,
+            len,
+            _of_one_process: OfOneProcess::new(),
+        })
     }
 
     /// Returns a pointer to a value in the mapping.

@@ -38,6 +38,7 @@ pub use features::Features;
 use receive_buffers::{GROUP, Pool};
 pub use receive_buffers::{ReceiveBuffers, ReceivedBytes};
 
+use crate::fork::OfOneProcess;
 use crate::shortage::{BACK_OFF, is_serious, is_shortage};
 use crate::socket::Stream;
 
@@ -182,6 +183,7 @@ pub struct Ring {
     in_flight: usize,
     /// The ring is being dropped. A send that is incomplete is not continued.
     is_dropping: bool,
+    _of_one_process: OfOneProcess,
 }
 
 impl std::fmt::Debug for Ring {
@@ -228,6 +230,7 @@ impl Ring {
             backlog: VecDeque::new(),
             in_flight: 0,
             is_dropping: false,
+            _of_one_process: OfOneProcess::new(),
         };
         Ok((ring, ReceiveBuffers::new(pool)))
     }
