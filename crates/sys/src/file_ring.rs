@@ -99,7 +99,11 @@ impl<F, T> FileRing<F, T> {
     pub fn new(max: u16) -> io::Result<Self> {
         // One more entry watches the waker.
         let entries = u32::from(max) + 1;
-        let uring = IoUring::builder().build(entries.next_power_of_two())?;
+        let mut builder = IoUring::builder();
+        // In a file opener, which is forked while rings exist, the mapping would keep the ring
+        // open.
+        builder.dontfork();
+        let uring = builder.build(entries.next_power_of_two())?;
         // Linux 5.15. By default there are four for each processor.
         let mut workers = [u32::from(max), u32::from(max)];
         let _ = uring.submitter().register_iowq_max_workers(&mut workers);

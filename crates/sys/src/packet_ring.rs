@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, recv, socket_with, sockopt};
 
@@ -365,11 +365,16 @@ impl Mapping {
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory in use.
         let address = unsafe { mmap(null, len, access, flags, fd, 0) }?;
         let address = NonNull::new(address).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Self {
+        let mapping = Self {
             address,
             len,
             _of_one_process: OfOneProcess::new(),
-        })
+        };
+        // In a file opener, which is forked while rings exist, the mapping would keep the socket
+        // open, and receiving.
+        // SAFETY: the range is the mapping; this advice changes no contents.
+        unsafe { madvise(mapping.address.as_ptr(), len, Advice::LinuxDontFork) }?;
+        Ok(mapping)
     }
 
     /// Returns a pointer to a value in the mapping.

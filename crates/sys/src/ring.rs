@@ -207,6 +207,9 @@ impl Ring {
             // Linux 5.19: a flag in the submission queue says that completions are pending, which
             // the kernel posts only in a system call.
             builder.setup_taskrun_flag();
+            // In a file opener, which is forked while rings exist, the mapping would keep the ring
+            // open.
+            builder.dontfork();
             if is_deferred {
                 // Linux 6.1: the kernel processes completions only when this thread waits, and does
                 // not interrupt it otherwise.
