@@ -4,11 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, PipeReader, PipeWriter, Write as _};
-use std::os::fd::AsFd as _;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use files::limits::BLOCK_LEN;
-use files::{Attributes, Disk, Document, FileKind, ResidencyProbe, Wait};
+use files::{Attributes, Disk, Document, FileKind, OpenFile, ResidencyProbe, Wait};
 use sys::file_ring::{FileRing, Owner};
 
 /// The content of every file, except large ones.
@@ -49,7 +48,7 @@ struct State {
     /// The read of an io_uring that waits.
     ring_read: Option<RingRead>,
     /// The pipes of all such reads, which stay open.
-    pipes: Vec<PipeReader>,
+    pipes: Vec<Arc<PipeReader>>,
 }
 
 /// A read of a cold file by an io_uring: of a pipe, into which the disk writes when it delivers.
@@ -174,22 +173,25 @@ impl Disk for SlowDisk {
     }
 
     /// Has one read at a time.
-    fn start_read<F, T>(
+    fn start_read<T>(
         &self,
-        ring: &mut FileRing<F, T>,
-        file: &String,
+        ring: &mut FileRing<OpenFile, T>,
+        document: Arc<Document<String>>,
         offset: u64,
         len: usize,
-        owner: Owner<F, T>,
-    ) -> Result<(), Owner<F, T>> {
-        let rest = content_of(file).get(offset as usize..).unwrap_or_default();
+        receiver: T,
+    ) -> Result<(), Owner<OpenFile, T>> {
+        let name = &document.file;
+        let rest = content_of(name).get(offset as usize..).unwrap_or_default();
         let bytes = &rest[..rest.len().min(len)];
         let (source, target) = io::pipe().unwrap();
-        ring.read(source.as_fd(), 0, bytes.len(), owner)?;
+        let source = Arc::new(source);
+        let file: OpenFile = Arc::<PipeReader>::clone(&source);
+        ring.read(0, bytes.len(), Owner { file, receiver })?;
         let mut state = self.state();
         state.waiting += 1;
         let read = RingRead {
-            file: file.clone(),
+            file: name.clone(),
             bytes,
             target,
         };

@@ -32,10 +32,18 @@ const NO_TIMEOUT: u64 = u64::MAX;
 /// second fibre waits in the same direction, its wait fails with
 /// [`ResourceBusy`](io::ErrorKind::ResourceBusy). With rings, two fibres that receive would each
 /// get a part of the bytes.
+///
+/// A socket needs its descriptor to the end, so a `T` that is borrowed outlives it, and this does
+/// not compile:
+///
+/// ```compile_fail
+/// let socket;
+/// let stream = std::net::TcpStream::connect("127.0.0.1:1").unwrap();
+/// socket = fibre::Socket::new(&stream).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Socket<T: AsFd> {
-    /// The registration with epoll. `None` with rings. This field precedes `inner`, so that the
-    /// registration is removed before the descriptor is closed.
+    /// The registration with epoll. `None` with rings.
     registered: Option<Registered>,
     /// The timeout of each wait, in nanoseconds; or [`NO_TIMEOUT`].
     timeout_ns: AtomicU64,
@@ -50,7 +58,7 @@ struct Registered {
     source: Arc<Source>,
     /// The socket transfers a stream of bytes, not separate messages.
     is_stream: bool,
-    /// The descriptor of the socket. The [`Socket`] owns it.
+    /// The descriptor of the socket.
     fd: RawFd,
     /// The number of the processor with whose epoll the socket is registered.
     processor: usize,
@@ -87,16 +95,18 @@ impl<T: AsFd> Socket<T> {
     /// # Panics
     /// The caller is not a fibre.
     pub fn new(inner: T) -> io::Result<Self> {
-        rustix::io::ioctl_fionbio(&inner, true)?;
-        let is_stream = net::sockopt::socket_type(&inner)? == SocketType::STREAM;
+        // Asked once: another call may return another descriptor.
+        let fd = inner.as_fd();
+        rustix::io::ioctl_fionbio(fd, true)?;
+        let is_stream = net::sockopt::socket_type(fd)? == SocketType::STREAM;
         let fibre = current();
         let processor = local(|local| local.map_or(0, |local| local.number));
         let registered = match &fibre.record.anchor.shared.slots[processor].reactor {
             Reactor::Rings(_) => None,
             Reactor::Readiness(poller) => Some(Registered {
-                source: poller.register(inner.as_fd())?,
+                source: poller.register(fd)?,
                 is_stream,
-                fd: inner.as_fd().as_raw_fd(),
+                fd: fd.as_raw_fd(),
                 processor,
                 fibre,
             }),
@@ -408,14 +418,18 @@ impl Registered {
     }
 }
 
-impl Drop for Registered {
+/// Of the socket and not of `Registered`, so that `T` and what it borrows are still there.
+impl<T: AsFd> Drop for Socket<T> {
     fn drop(&mut self) {
-        let slots = &self.fibre.record.anchor.shared.slots;
-        if let Reactor::Readiness(poller) = &slots[self.processor].reactor {
-            // SAFETY: the descriptor is still open, because `Socket` drops `inner` after
-            // `registered`.
-            let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
-            poller.remove(fd, Arc::clone(&self.source));
+        let Some(registered) = self.registered.take() else {
+            return;
+        };
+        let slots = &registered.fibre.record.anchor.shared.slots;
+        if let Reactor::Readiness(poller) = &slots[registered.processor].reactor {
+            // SAFETY: `inner` has lent this descriptor, and is only shared until it is dropped, so
+            // the descriptor is still open.
+            let fd = unsafe { BorrowedFd::borrow_raw(registered.fd) };
+            poller.remove(fd, registered.source);
         }
     }
 }

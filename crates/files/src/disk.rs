@@ -7,6 +7,9 @@ use std::{fmt, io};
 use sys::file::{Attributes, Wait};
 use sys::file_ring::{FileRing, Owner};
 
+/// An open file of the kernel.
+pub type OpenFile = Arc<dyn AsFd + Send + Sync>;
+
 /// An open file, and what was known of it when it was opened.
 #[derive(Debug)]
 pub struct Document<F> {
@@ -54,23 +57,23 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     ) -> io::Result<usize>;
 
     /// The descriptor of a document, which a runtime may send without a copy. `None`: it has none.
-    fn descriptor(document: &Arc<Document<Self::File>>) -> Option<Arc<dyn AsFd + Send + Sync>> {
+    fn descriptor(document: &Arc<Document<Self::File>>) -> Option<OpenFile> {
         let _ = document;
         None
     }
 
-    /// Starts a read by an io_uring. `owner` keeps the file open, and comes back with the bytes.
+    /// Starts a read by an io_uring. `receiver` comes back with the bytes.
     ///
     /// # Errors
-    /// The owner, if the ring has no room.
-    fn start_read<F, T>(
+    /// The owner of the read, if the ring has no room.
+    fn start_read<T>(
         &self,
-        ring: &mut FileRing<F, T>,
-        file: &Self::File,
+        ring: &mut FileRing<OpenFile, T>,
+        document: Arc<Document<Self::File>>,
         offset: u64,
         len: usize,
-        owner: Owner<F, T>,
-    ) -> Result<(), Owner<F, T>>;
+        receiver: T,
+    ) -> Result<(), Owner<OpenFile, T>>;
 
     /// The number of requests that the device has at a time, at most. None: not known.
     fn queue_len(&self) -> Option<u32>;

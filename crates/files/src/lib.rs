@@ -40,7 +40,7 @@ mod system_disk;
 mod worker;
 
 pub use counts::{FileCount, FileCounts};
-pub use disk::{Disk, Document, ResidencyProbe};
+pub use disk::{Disk, Document, OpenFile, ResidencyProbe};
 pub use name_cache::NameCache;
 pub use reader_pool::{Completion, Openers};
 pub use strategy::{Attempt, Misses, StrategyKind};

@@ -20,7 +20,7 @@ use sys::file_ring::{FileRing, Owner, ReadEnd};
 use sys::poll::Waker;
 
 use crate::counts::{FileCount, FileCounts};
-use crate::disk::{Disk, Document};
+use crate::disk::{Disk, Document, OpenFile};
 use crate::limits::{QUEUE_MAX, READER_STACK_LEN, RING_READS};
 use crate::reader_pool::Completion;
 
@@ -33,8 +33,8 @@ pub(crate) struct RingRead<F> {
     pub(crate) ticket: Ticket<Completion<F>>,
 }
 
-/// The ring of the thread: a document keeps its file open, and a ticket gets the bytes.
-type Ring<F> = FileRing<Arc<Document<F>>, Ticket<Completion<F>>>;
+/// The ring of the thread: a ticket gets the bytes.
+type Ring<F> = FileRing<OpenFile, Ticket<Completion<F>>>;
 
 /// The io_uring. Dropping this value stops its thread and does not wait for it: the thread stays
 /// until the kernel's threads have ended their reads, and a disk may never answer. The tickets are
@@ -49,7 +49,7 @@ struct Shared<D: Disk> {
     disk: Arc<D>,
     counts: Arc<FileCounts>,
     queue: Mutex<Queue<D::File>>,
-    waker: Waker,
+    waker: Arc<Waker>,
 }
 
 #[derive(Debug)]
@@ -65,6 +65,7 @@ impl<D: Disk> MissRing<D> {
     /// # Errors
     /// The kernel has no io_uring or does not allow it; the limit of threads is reached.
     pub(crate) fn start(disk: &Arc<D>, counts: &Arc<FileCounts>) -> io::Result<Self> {
+        let waker = Arc::new(Waker::new()?);
         let shared = Arc::new(Shared {
             disk: Arc::clone(disk),
             counts: Arc::clone(counts),
@@ -72,7 +73,7 @@ impl<D: Disk> MissRing<D> {
                 reads: VecDeque::new(),
                 is_stopped: false,
             }),
-            waker: Waker::new()?,
+            waker: Arc::clone(&waker),
         });
         let max = reads_max(disk.queue_len());
         let (sender, outcome) = mpsc::sync_channel(1);
@@ -80,7 +81,7 @@ impl<D: Disk> MissRing<D> {
         thread::Builder::new()
             .name("file-ring".to_owned())
             .stack_size(READER_STACK_LEN)
-            .spawn(move || match FileRing::new(max) {
+            .spawn(move || match FileRing::new(max, waker) {
                 Ok(ring) => {
                     let _ = sender.send(Ok(()));
                     of_thread.run(ring);
@@ -163,12 +164,12 @@ impl<D: Disk> Shared<D> {
     fn run(&self, mut ring: Ring<D::File>) {
         // It is dropped before the ring, which waits for its reads.
         let _end = End(self);
-        ring.watch(&self.waker);
+        ring.watch();
         while self.fill(&mut ring) {
             match ring.wait(complete) {
                 Ok(true) => {
                     self.waker.clear();
-                    ring.watch(&self.waker);
+                    ring.watch();
                 }
                 Ok(false) => {}
                 Err(_) => break,
@@ -198,22 +199,20 @@ impl<D: Disk> Shared<D> {
 
     fn start_read(&self, ring: &mut Ring<D::File>, read: RingRead<D::File>) {
         self.counts.count(FileCount::Read);
-        let document = Arc::clone(&read.document);
-        let owner = Owner {
-            file: read.document,
-            receiver: read.ticket,
-        };
-        let (offset, len) = (read.offset, read.len);
+        let RingRead {
+            document,
+            offset,
+            len,
+            ticket,
+        } = read;
         // Without room the ticket is dropped; `fill` has looked.
-        let started = self
-            .disk
-            .start_read(ring, &document.file, offset, len, owner);
+        let started = self.disk.start_read(ring, document, offset, len, ticket);
         debug_assert!(started.is_ok(), "the ring has room");
     }
 }
 
 /// Passes the bytes of a read to its connection.
-fn complete<F>(end: ReadEnd<Arc<Document<F>>, Ticket<Completion<F>>>) {
+fn complete<F>(end: ReadEnd<OpenFile, Ticket<Completion<F>>>) {
     let Owner { file, receiver } = end.owner;
     drop(file);
     receiver.complete(Completion::Read(end.outcome));

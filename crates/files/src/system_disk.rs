@@ -10,7 +10,7 @@ use sys::file_opener::FileOpener;
 use sys::file_ring::{FileRing, Owner};
 use sys::page_cache::{Mapping, has_pages};
 
-use crate::disk::{Disk, Document, ResidencyProbe};
+use crate::disk::{Disk, Document, OpenFile, ResidencyProbe};
 
 /// The files below a folder.
 #[derive(Debug)]
@@ -64,19 +64,20 @@ impl Disk for SystemDisk {
         read_at(&file.fd, offset, buffer, wait)
     }
 
-    fn descriptor(document: &Arc<Document<SystemFile>>) -> Option<Arc<dyn AsFd + Send + Sync>> {
+    fn descriptor(document: &Arc<Document<SystemFile>>) -> Option<OpenFile> {
         Some(Arc::<Document<SystemFile>>::clone(document))
     }
 
-    fn start_read<F, T>(
+    fn start_read<T>(
         &self,
-        ring: &mut FileRing<F, T>,
-        file: &SystemFile,
+        ring: &mut FileRing<OpenFile, T>,
+        document: Arc<Document<SystemFile>>,
         offset: u64,
         len: usize,
-        owner: Owner<F, T>,
-    ) -> Result<(), Owner<F, T>> {
-        ring.read(file.fd.as_fd(), offset, len, owner)
+        receiver: T,
+    ) -> Result<(), Owner<OpenFile, T>> {
+        let file: OpenFile = document;
+        ring.read(offset, len, Owner { file, receiver })
     }
 
     fn queue_len(&self) -> Option<u32> {

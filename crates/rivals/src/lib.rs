@@ -2,7 +2,7 @@
 //!
 //! [`textile`] holds the caches of the multithreaded-cache study, [`documents`] HTTP servers with a
 //! process for each connection, [`echo`] servers that only send as many bytes as a cache would.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod documents;
 pub mod echo;

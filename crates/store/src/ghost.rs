@@ -178,6 +178,11 @@ mod tests {
     }
 
     #[test]
+    fn ghosts_for_which_there_is_no_memory_are_refused() {
+        assert!(Ghosts::new(usize::MAX).is_err());
+    }
+
+    #[test]
     fn the_number_of_ghosts_follows_the_number_of_items() {
         let ghosts = Ghosts::new(1000 * SET_BYTES).unwrap();
         let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);

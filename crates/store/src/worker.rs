@@ -173,6 +173,15 @@ impl Worker {
         }
     }
 
+    /// Panics if the owner of an upload or a walk is another store, because its locations have no
+    /// meaning in this one.
+    pub(crate) fn check_owner(&self, owner: &Arc<Store>) {
+        assert!(
+            Arc::ptr_eq(owner, &self.store),
+            "an upload or a walk of another store"
+        );
+    }
+
     /// Announces that the worker holds no references to blocks, if it is online. This is true
     /// because a block borrows the worker, and this call needs the worker exclusively. The
     /// exceptions are blocks of a pin, an upload, a draft or the cursor of an evacuation; each of

@@ -56,8 +56,8 @@ pub struct Ready {
 /// Forks. Returns in both processes; the daemon has a session of its own and no terminal.
 ///
 /// # Errors
-/// The process has more than one thread (fork would copy the locks of the others, but not the
-/// threads), or the limit of processes or descriptors is reached.
+/// The process has more than one thread, or a ring, or the limit of processes or descriptors is
+/// reached.
 pub fn detach() -> io::Result<Role> {
     let (reader, writer): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC)?;
     match fork()? {

@@ -9,19 +9,21 @@
 //!   leaks the memory of those that do not end in time, and their open files: a disk may never
 //!   answer. It drops their receivers.
 //! - A file may be closed early without harm to memory, but the rest of its bytes may then be those
-//!   of another file. So a read has an owner, which keeps the file open and comes back with the
+//!   of another file. So a read has an owner, which contains the open file and comes back with the
 //!   result.
 //! - A ring is used only by the thread that created it: the kernel's threads belong to that one.
 
 use std::io;
 use std::mem::{self, ManuallyDrop};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
 use std::thread;
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
+use crate::fork::OfOneProcess;
 use crate::poll::Waker;
 use crate::ring::cancel_all;
 use crate::shortage::{BACK_OFF, is_serious, is_shortage};
@@ -36,7 +38,7 @@ const DRAIN_WAIT_NS: u64 = 1_000_000;
 /// The owner of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner<F, T> {
-    /// What keeps the file open.
+    /// The open file.
     pub file: F,
     /// What the bytes are passed to. The ring only holds it.
     pub receiver: T,
@@ -70,6 +72,9 @@ pub struct FileRing<F, T> {
     reads: ManuallyDrop<Vec<Option<Read<F, T>>>>,
     /// The indices of `reads` that are `None`.
     free_numbers: Vec<u32>,
+    /// What ends a wait. Kept here, so that it is open when the kernel gets its descriptor.
+    waker: Arc<Waker>,
+    _of_one_process: OfOneProcess,
 }
 
 impl<F, T> std::fmt::Debug for FileRing<F, T> {
@@ -85,19 +90,24 @@ impl<F, T> std::fmt::Debug for FileRing<F, T> {
 /// # Errors
 /// The kernel has no io_uring, or does not allow this process to use it.
 pub fn probe() -> io::Result<()> {
-    FileRing::<(), ()>::new(1).map(drop)
+    let waker = Arc::new(Waker::new()?);
+    FileRing::<(), ()>::new(1, waker).map(drop)
 }
 
 impl<F, T> FileRing<F, T> {
     /// Creates a ring for the calling thread, for at most `max` reads at a time. The kernel starts
-    /// as many threads when they are needed.
+    /// as many threads when they are needed. `waker` ends a wait that is [watched](Self::watch).
     ///
     /// # Errors
     /// The kernel has no io_uring, or does not allow this process to use it.
-    pub fn new(max: u16) -> io::Result<Self> {
+    pub fn new(max: u16, waker: Arc<Waker>) -> io::Result<Self> {
         // One more entry watches the waker.
         let entries = u32::from(max) + 1;
-        let uring = IoUring::builder().build(entries.next_power_of_two())?;
+        let mut builder = IoUring::builder();
+        // In a file opener, which is forked while rings exist, the mapping would keep the ring
+        // open.
+        builder.dontfork();
+        let uring = builder.build(entries.next_power_of_two())?;
         // Linux 5.15. By default there are four for each processor.
         let mut workers = [u32::from(max), u32::from(max)];
         let _ = uring.submitter().register_iowq_max_workers(&mut workers);
@@ -105,6 +115,8 @@ impl<F, T> FileRing<F, T> {
             uring,
             reads: ManuallyDrop::new((0..max).map(|_| None).collect()),
             free_numbers: (0..u32::from(max)).rev().collect(),
+            waker,
+            _of_one_process: OfOneProcess::new(),
         })
     }
 
@@ -120,23 +132,21 @@ impl<F, T> FileRing<F, T> {
         !self.free_numbers.is_empty()
     }
 
-    /// Starts to read `len` bytes from `offset` on, submitted by the next [`wait`](Self::wait).
+    /// Starts to read `len` bytes of the owner's file from `offset` on, submitted by the next
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     /// The owner, if there is no room for another read.
-    pub fn read(
-        &mut self,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        len: usize,
-        owner: Owner<F, T>,
-    ) -> Result<(), Owner<F, T>> {
+    pub fn read(&mut self, offset: u64, len: usize, owner: Owner<F, T>) -> Result<(), Owner<F, T>>
+    where
+        F: AsFd,
+    {
         let Some(number) = self.free_numbers.pop() else {
             return Err(owner);
         };
         let read = Read {
+            fd: owner.file.as_fd().as_raw_fd(),
             owner,
-            fd: file.as_raw_fd(),
             offset,
             bytes: vec![0; len],
             filled: 0,
@@ -145,10 +155,10 @@ impl<F, T> FileRing<F, T> {
         Ok(())
     }
 
-    /// Makes [`wait`](Self::wait) return when `waker` is signalled. Call it again after each wait
+    /// Makes [`wait`](Self::wait) return when the waker is signalled. Call it again after each wait
     /// that returned true.
-    pub fn watch(&mut self, waker: &Waker) {
-        let fd = Fd(waker.as_fd().as_raw_fd());
+    pub fn watch(&mut self) {
+        let fd = Fd(self.waker.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
         self.push(&entry.user_data(WAKER));
     }
@@ -294,6 +304,7 @@ impl<F, T> Drop for FileRing<F, T> {
 mod tests {
     use std::fs::File;
     use std::io::Write;
+    use std::os::fd::BorrowedFd;
     use std::rc::Rc;
 
     use io_uring::types::CancelBuilder;
@@ -310,12 +321,18 @@ mod tests {
         probed.is_ok()
     }
 
-    fn owner<T>(receiver: T) -> Owner<(), T> {
-        Owner { file: (), receiver }
+    /// A ring whose waker is not used.
+    fn ring<F, T>(max: u16) -> FileRing<F, T> {
+        FileRing::new(max, Arc::new(Waker::new().unwrap())).unwrap()
+    }
+
+    fn owner<T>(file: &impl AsFd, receiver: T) -> Owner<BorrowedFd<'_>, T> {
+        let file = file.as_fd();
+        Owner { file, receiver }
     }
 
     /// Waits for the next read that ends.
-    fn next<T>(ring: &mut FileRing<(), T>) -> ReadEnd<(), T> {
+    fn next<F, T>(ring: &mut FileRing<F, T>) -> ReadEnd<F, T> {
         let mut found = Vec::new();
         while found.is_empty() {
             ring.wait(|end| found.push(end)).unwrap();
@@ -332,7 +349,8 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let content: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
         file.write_all(&content).unwrap();
-        let mut ring = FileRing::new(4).unwrap();
+        let folder = File::open("/").unwrap();
+        let mut ring = ring(4);
         for (offset, len) in [
             (0, 1),
             (7, 100_000),
@@ -340,14 +358,13 @@ mod tests {
             (200_000, 5),
             (300_000, 5),
         ] {
-            ring.read(file.as_fd(), offset, len, owner(offset)).unwrap();
+            ring.read(offset, len, owner(&file, offset)).unwrap();
             let end = next(&mut ring);
             assert_eq!(end.owner.receiver, offset);
             let expected = content.iter().skip(offset as usize).take(len).copied();
             assert_eq!(end.outcome.unwrap(), expected.collect::<Vec<u8>>());
         }
-        let folder = File::open("/").unwrap();
-        ring.read(folder.as_fd(), 0, 1, owner(9)).unwrap();
+        ring.read(0, 1, owner(&folder, 9)).unwrap();
         let error = next(&mut ring).outcome.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
     }
@@ -361,14 +378,14 @@ mod tests {
         let (source, target) = pipe().unwrap();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
-        let mut ring = FileRing::new(2).unwrap();
-        ring.read(source.as_fd(), 0, 3, owner("slow")).unwrap();
+        let mut ring = ring(2);
+        ring.read(0, 3, owner(&source, "slow")).unwrap();
         for _ in 0..100 {
             assert!(ring.has_room());
-            ring.read(file.as_fd(), 0, 7, owner("fast")).unwrap();
+            ring.read(0, 7, owner(&file, "fast")).unwrap();
             assert!(!ring.has_room());
-            let refused = owner("refused");
-            assert_eq!(ring.read(file.as_fd(), 0, 7, refused), Err(refused));
+            let refused = ring.read(0, 7, owner(&file, "refused")).unwrap_err();
+            assert_eq!(refused.receiver, "refused");
             let end = next(&mut ring);
             assert_eq!(
                 (end.owner.receiver, end.outcome.unwrap()),
@@ -390,12 +407,12 @@ mod tests {
             return;
         }
         let (source, _target) = pipe().unwrap();
-        let waker = Waker::new().unwrap();
-        let mut ring = FileRing::new(2).unwrap();
+        let waker = Arc::new(Waker::new().unwrap());
+        let mut ring = FileRing::new(2, Arc::clone(&waker)).unwrap();
         for _ in 0..3 {
-            ring.watch(&waker);
+            ring.watch();
             if ring.has_room() {
-                ring.read(source.as_fd(), 0, 3, owner(())).unwrap();
+                ring.read(0, 3, owner(&source, ())).unwrap();
             }
             waker.wake();
             while !ring.wait(|_| panic!("no read can end")).unwrap() {}
@@ -411,8 +428,8 @@ mod tests {
         }
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
-        let mut ring = FileRing::new(1).unwrap();
-        ring.read(file.as_fd(), 0, 7, owner("read")).unwrap();
+        let mut ring = ring(1);
+        ring.read(0, 7, owner(&file, "read")).unwrap();
         for code in [libc::EAGAIN, libc::ENOMEM, libc::EBUSY, libc::EINTR] {
             let error = io::Error::from_raw_os_error(code);
             let mut none = |_| panic!("nothing was submitted");
@@ -447,8 +464,9 @@ mod tests {
             return;
         }
         let (source, _target) = pipe().unwrap();
-        let file = Rc::new(());
-        let mut ring = FileRing::new(3).unwrap();
+        let file = Rc::new(source);
+        let waker = Arc::new(Waker::new().unwrap());
+        let mut ring = FileRing::new(3, Arc::clone(&waker)).unwrap();
         let everything = CancelBuilder::any();
         let cancelled = ring
             .uring
@@ -461,10 +479,9 @@ mod tests {
         for _ in 0..3 {
             let file = Rc::clone(&file);
             let owner = Owner { file, receiver: () };
-            ring.read(source.as_fd(), 0, 3, owner).unwrap();
+            ring.read(0, 3, owner).unwrap();
         }
-        let waker = Waker::new().unwrap();
-        ring.watch(&waker);
+        ring.watch();
         waker.wake();
         ring.wait(|_| panic!("no read can end")).unwrap();
         drop(ring);

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -23,7 +24,7 @@ impl Forked {
     /// kernel kills it when the calling thread ends.
     ///
     /// # Errors
-    /// The process has more than one thread, or the limit of processes is reached.
+    /// The process has more than one thread, or a ring, or the limit of processes is reached.
     pub fn start(run: impl FnOnce() -> i32) -> io::Result<Self> {
         let parent = getpid();
         if let Some(pid) = fork()? {
@@ -70,19 +71,62 @@ impl Drop for Forked {
     }
 }
 
+/// The number of rings of the process.
+static RINGS: AtomicUsize = AtomicUsize::new(0);
+
+/// Part of a ring, which is memory that the kernel shares with one process. A child would use it
+/// together with its parent; so while a ring exists, the process does not fork.
+#[derive(Debug)]
+pub(crate) struct OfOneProcess(());
+
+impl OfOneProcess {
+    pub(crate) fn new() -> Self {
+        RINGS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for OfOneProcess {
+    fn drop(&mut self) {
+        RINGS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Why a process with this number of threads must not fork.
+fn obstacle(threads: usize) -> Option<&'static str> {
+    if threads != 1 {
+        // Fork would copy the locks of the others, but not the threads.
+        return Some("the process has started threads already");
+    }
+    let has_ring = RINGS.load(Ordering::Relaxed) > 0;
+    has_ring.then_some("the process has a ring that it shares with the kernel")
+}
+
 /// Forks. Returns the number of the child, or `None` in the child.
 ///
 /// # Errors
-/// The process has more than one thread (fork would copy the locks of the others, but not the
-/// threads), or the limit of processes is reached.
+/// The process has more than one thread, or a ring, or the limit of processes is reached.
 pub(crate) fn fork() -> io::Result<Option<Pid>> {
-    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
-        return Err(io::Error::other("the process has started threads already"));
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    if let Some(obstacle) = obstacle(threads) {
+        return Err(io::Error::other(obstacle));
     }
     // SAFETY: the process has one thread (checked above), so the child has every thread that may
     // hold a lock and may run any code.
     match unsafe { libc::fork() } {
         ..0 => Err(io::Error::last_os_error()),
         child => Ok(Pid::from_raw(child)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_threads_or_a_ring_does_not_fork() {
+        assert!(obstacle(2).is_some_and(|why| why.contains("threads")));
+        let _ring = OfOneProcess::new();
+        assert!(obstacle(1).is_some_and(|why| why.contains("ring")));
     }
 }

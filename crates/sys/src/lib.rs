@@ -2,8 +2,8 @@
 //! threads, child processes, namespaces, mounts, resource limits, and facts about the machine.
 //!
 //! The crate is independent of caches. Each `unsafe` block has a `SAFETY` comment with the
-//! invariant that makes it sound. Of the other crates, all but `fibre` and `store` forbid
-//! `unsafe`.
+//! invariant that makes it sound. Of the other crates, only `fibre` and `store` have such blocks,
+//! and `runtime` and `rivals` one for each contract of these crates that they take on.
 
 pub mod bound_datagram;
 pub mod child;

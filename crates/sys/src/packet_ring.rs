@@ -17,10 +17,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, recv, socket_with, sockopt};
 
+use crate::fork::OfOneProcess;
 use crate::packet::{
     FRAME_MAX, PACKET_IGNORE_OUTGOING, bind_to, checked, option, set_option, take_discarded,
 };
@@ -350,6 +351,7 @@ impl Drop for SlotGuard<'_> {
 struct Mapping {
     address: NonNull<c_void>,
     len: usize,
+    _of_one_process: OfOneProcess,
 }
 
 // SAFETY: the value owns its mapping, which is not bound to a thread.
@@ -363,7 +365,16 @@ impl Mapping {
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory in use.
         let address = unsafe { mmap(null, len, access, flags, fd, 0) }?;
         let address = NonNull::new(address).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Self { address, len })
+        let mapping = Self {
+            address,
+            len,
+            _of_one_process: OfOneProcess::new(),
+        };
+        // In a file opener, which is forked while rings exist, the mapping would keep the socket
+        // open, and receiving.
+        // SAFETY: the range is the mapping; this advice changes no contents.
+        unsafe { madvise(mapping.address.as_ptr(), len, Advice::LinuxDontFork) }?;
+        Ok(mapping)
     }
 
     /// Returns a pointer to a value in the mapping.

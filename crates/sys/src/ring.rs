@@ -17,8 +17,9 @@
 //!   cancels its operations and waits until they have ended. It leaks the memory of operations that
 //!   do not end in time.
 //! - A ring is used only by the thread that created it.
-//! - The caller must not close a socket before the last event of its operations. If it does, the
-//!   descriptor may be reused and bytes be sent to the wrong peer. Memory stays safe.
+//! - A socket is closed only after the last event of its operations, or after the ring was dropped.
+//!   Otherwise the descriptor may be reused and bytes be sent to the wrong peer. The caller of
+//!   [`Ring::new`] promises this.
 
 mod features;
 mod receive_buffers;
@@ -38,6 +39,7 @@ pub use features::Features;
 use receive_buffers::{GROUP, Pool};
 pub use receive_buffers::{ReceiveBuffers, ReceivedBytes};
 
+use crate::fork::OfOneProcess;
 use crate::shortage::{BACK_OFF, is_serious, is_shortage};
 use crate::socket::Stream;
 
@@ -182,6 +184,7 @@ pub struct Ring {
     in_flight: usize,
     /// The ring is being dropped. A send that is incomplete is not continued.
     is_dropping: bool,
+    _of_one_process: OfOneProcess,
 }
 
 impl std::fmt::Debug for Ring {
@@ -198,13 +201,20 @@ impl Ring {
     /// # Errors
     /// The kernel has no io_uring, lacks a feature that this module needs (Linux 6.0 has all), or
     /// does not allow this process to use io_uring.
-    pub fn new(config: RingConfig) -> io::Result<(Self, ReceiveBuffers)> {
+    ///
+    /// # Safety
+    /// A descriptor that is passed to an operation of the ring stays open until the last event of
+    /// the operation, or until the ring was dropped.
+    pub unsafe fn new(config: RingConfig) -> io::Result<(Self, ReceiveBuffers)> {
         let build = |is_deferred: bool| {
             let mut builder = IoUring::builder();
             builder.setup_cqsize(2 * config.entries).setup_submit_all();
             // Linux 5.19: a flag in the submission queue says that completions are pending, which
             // the kernel posts only in a system call.
             builder.setup_taskrun_flag();
+            // In a file opener, which is forked while rings exist, the mapping would keep the ring
+            // open.
+            builder.dontfork();
             if is_deferred {
                 // Linux 6.1: the kernel processes completions only when this thread waits, and does
                 // not interrupt it otherwise.
@@ -228,6 +238,7 @@ impl Ring {
             backlog: VecDeque::new(),
             in_flight: 0,
             is_dropping: false,
+            _of_one_process: OfOneProcess::new(),
         };
         Ok((ring, ReceiveBuffers::new(pool)))
     }
@@ -243,8 +254,9 @@ impl Ring {
             buffers: 2,
             buffer_len: 64,
         };
-        let (mut ring, receive_buffers) = Self::new(config)?;
         let (source, target) = Stream::pair()?;
+        // SAFETY: the sockets are declared first, so they are dropped after the ring.
+        let (mut ring, receive_buffers) = unsafe { Self::new(config) }?;
         ring.receive(&source, 0);
         ring.send(&target, 1, b"probe".to_vec());
         let mut has_received = false;

@@ -5,11 +5,17 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Memory of a fixed length, of a file or of the process alone. Its bytes are copied in and out; no
-/// reference to them exists.
+/// Length of a word in bytes.
+const WORD: usize = size_of::<AtomicU64>();
+
+/// Memory of a fixed length, of a file or of the process alone. Its bytes are copied in and out, by
+/// words that are atomic: the lock keeps other processes out, but not clones of the open file, and
+/// those may be mapped too.
 #[derive(Debug)]
 pub struct SharedMemory {
     address: NonNull<c_void>,
@@ -83,33 +89,76 @@ impl SharedMemory {
 
     /// Copies the bytes from `offset` on. False, and `bytes` are unchanged, if some are outside.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> bool {
-        let Some(source) = self.at(offset, bytes.len()) else {
+        let Some(words) = self.words(offset, bytes.len()) else {
             return false;
         };
-        // SAFETY: `at` has checked that the source lies in the mapping, which nothing refers to, so
-        // it cannot overlap with `bytes`. No other process writes there: the file is locked.
-        unsafe {
-            std::ptr::copy_nonoverlapping(source.cast_const(), bytes.as_mut_ptr(), bytes.len());
-        };
+        let mut words = words.iter().map(bytes_of);
+        let (head, rest) = bytes.split_at_mut(head_len(offset, bytes.len()));
+        let (whole, tail) = rest.as_chunks_mut::<WORD>();
+        if !head.is_empty()
+            && let Some(word) = words.next()
+        {
+            head.copy_from_slice(&word[offset % WORD..][..head.len()]);
+        }
+        for (chunk, word) in whole.iter_mut().zip(words.by_ref()) {
+            *chunk = word;
+        }
+        if let Some(word) = words.next() {
+            tail.copy_from_slice(&word[..tail.len()]);
+        }
         true
     }
 
     /// Copies `bytes` to the memory from `offset` on. False, and nothing is written, if some would
     /// be outside.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> bool {
-        let Some(target) = self.at(offset, bytes.len()) else {
+        let Some(words) = self.words(offset, bytes.len()) else {
             return false;
         };
-        // SAFETY: as in `read`, with source and target exchanged; access is exclusive.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+        let mut words = words.iter();
+        let (head, rest) = bytes.split_at(head_len(offset, bytes.len()));
+        let (whole, tail) = rest.as_chunks::<WORD>();
+        if !head.is_empty()
+            && let Some(word) = words.next()
+        {
+            replace(word, offset % WORD, head);
+        }
+        for (chunk, word) in whole.iter().zip(words.by_ref()) {
+            word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+        }
+        if let Some(word) = words.next() {
+            replace(word, 0, tail);
+        }
         true
     }
 
-    /// Where `len` bytes from `offset` on are, if all are inside.
-    fn at(&self, offset: usize, len: usize) -> Option<*mut u8> {
-        let is_inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
-        is_inside.then(|| self.address.as_ptr().cast::<u8>().wrapping_add(offset))
+    /// The words that contain `len` bytes from `offset` on, if all are inside.
+    fn words(&self, offset: usize, len: usize) -> Option<&[AtomicU64]> {
+        let end = offset.checked_add(len).filter(|end| *end <= self.len)?;
+        let start = self.address.as_ptr().cast::<AtomicU64>();
+        // SAFETY: the mapping begins and ends at a page, so it contains the last word completely.
+        // It is initialised, lives as long as `self`, and this module accesses it only by these
+        // words, through another mapping of the file too.
+        let all = unsafe { slice::from_raw_parts(start, self.len.div_ceil(WORD)) };
+        all.get(offset / WORD..end.div_ceil(WORD))
     }
+}
+
+/// How many of `len` bytes from `offset` on are in a word that begins before them.
+fn head_len(offset: usize, len: usize) -> usize {
+    (offset.next_multiple_of(WORD) - offset).min(len)
+}
+
+fn bytes_of(word: &AtomicU64) -> [u8; WORD] {
+    word.load(Ordering::Relaxed).to_ne_bytes()
+}
+
+/// Replaces bytes of a word, from its byte `start` on. Not in one step: what another mapping writes
+/// to the word meanwhile is lost.
+fn replace(word: &AtomicU64, start: usize, bytes: &[u8]) {
+    let mut content = bytes_of(word);
+    content[start..][..bytes.len()].copy_from_slice(bytes);
+    word.store(u64::from_ne_bytes(content), Ordering::Relaxed);
 }
 
 impl Drop for SharedMemory {
@@ -145,6 +194,40 @@ mod tests {
         assert!(!memory.read(8190, &mut bytes));
         drop(memory);
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn clones_of_an_open_file_have_the_same_bytes() {
+        let file = tempfile::tempfile().unwrap();
+        let mut one = SharedMemory::of_file(file.try_clone().unwrap(), 4096).unwrap();
+        let other = SharedMemory::of_file(file, 4096).unwrap();
+        assert!(one.write(1, b"both"));
+        let mut bytes = [0; 4];
+        assert!(other.read(1, &mut bytes));
+        assert_eq!(&bytes, b"both");
+    }
+
+    #[test]
+    fn bytes_are_copied_from_and_to_any_offset() {
+        const LEN: usize = 61;
+        let mut memory = SharedMemory::anonymous(LEN as u64).unwrap();
+        let mut model = [0; LEN];
+        let mut next = 0_u8;
+        for from in 0..=LEN {
+            for to in from..=LEN {
+                for byte in &mut model[from..to] {
+                    next = next.wrapping_add(1);
+                    *byte = next;
+                }
+                assert!(memory.write(from, &model[from..to]));
+                let mut all = [0; LEN];
+                assert!(memory.read(0, &mut all));
+                assert_eq!(all, model, "{from}..{to}");
+                let mut part = vec![0; to - from];
+                assert!(memory.read(from, &mut part));
+                assert_eq!(part, model[from..to]);
+            }
+        }
     }
 
     #[test]

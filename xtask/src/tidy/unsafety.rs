@@ -8,9 +8,11 @@ use super::layers::{Layer, Layers};
 use super::rust::{Kind, Source};
 
 /// The files outside that take on, once, a contract which the compiler cannot check: that of
-/// `fibre::Builder::start`.
-const CONTRACTS: [&str; 3] = [
+/// `fibre::Builder::start` or of `sys::ring::Ring::new`.
+const CONTRACTS: [&str; 5] = [
+    "crates/rivals/src/echo/rings.rs",
     "crates/runtime/src/fibres.rs",
+    "crates/runtime/src/rings/worker.rs",
     "studies/peers/benches/fibre/costs.rs",
     "studies/peers/benches/fibre/scheduling/fibres.rs",
 ];

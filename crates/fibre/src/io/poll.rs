@@ -8,6 +8,7 @@
 
 use std::cell::UnsafeCell;
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
@@ -94,9 +95,11 @@ impl Poller {
 
     /// Removes the registration of a socket. Called before the socket is closed.
     pub(crate) fn remove(&self, fd: BorrowedFd<'_>, source: Arc<Source>) {
-        // This cannot fail, because the socket is registered.
-        let _ = epoll::delete(&self.epoll, fd);
-        self.removed().push(source);
+        match epoll::delete(&self.epoll, fd) {
+            Ok(()) => self.removed().push(source),
+            // Not the registered descriptor: epoll still has the address, so the source stays.
+            Err(_) => mem::forget(source),
+        }
     }
 
     fn removed(&self) -> MutexGuard<'_, Vec<Arc<Source>>> {
@@ -123,7 +126,7 @@ impl Poller {
         // The events of the last wait were handled and cleared, so none refers to the removed
         // sources any more. The lock is released before the sleep, because other threads may remove
         // sockets during the sleep.
-        let removed = std::mem::take(&mut *self.removed());
+        let removed = mem::take(&mut *self.removed());
         drop(removed);
         let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),

@@ -1,5 +1,4 @@
-use std::io::{PipeReader, PipeWriter, Write as _};
-use std::os::fd::AsFd as _;
+use std::io::{PipeWriter, Write as _};
 use std::sync::mpsc::{Receiver, Sender};
 use std::task::{Wake, Waker as TaskWaker};
 use std::time::{Duration, Instant};
@@ -21,15 +20,12 @@ const PANICS: u32 = u32::MAX;
 struct PipeDisk {
     /// Each read that was started, with its pipe.
     started: Sender<(u32, PipeWriter)>,
-    /// The other ends, which stay open.
-    sources: Mutex<Vec<PipeReader>>,
 }
 
 impl PipeDisk {
     fn new() -> (Self, Receiver<(u32, PipeWriter)>) {
         let (started, of_test) = mpsc::channel();
-        let sources = Mutex::default();
-        (Self { started, sources }, of_test)
+        (Self { started }, of_test)
     }
 }
 
@@ -46,19 +42,19 @@ impl Disk for PipeDisk {
         Ok(buffer.len())
     }
 
-    fn start_read<F, T>(
+    fn start_read<T>(
         &self,
-        ring: &mut FileRing<F, T>,
-        file: &u32,
+        ring: &mut FileRing<OpenFile, T>,
+        document: Arc<Document<u32>>,
         _: u64,
         len: usize,
-        owner: Owner<F, T>,
-    ) -> Result<(), Owner<F, T>> {
-        assert_ne!(*file, PANICS, "intended by the test");
+        receiver: T,
+    ) -> Result<(), Owner<OpenFile, T>> {
+        assert_ne!(document.file, PANICS, "intended by the test");
         let (source, target) = io::pipe().unwrap();
-        ring.read(source.as_fd(), 0, len, owner)?;
-        self.sources.lock().unwrap().push(source);
-        let _ = self.started.send((*file, target));
+        let file: OpenFile = Arc::new(source);
+        ring.read(0, len, Owner { file, receiver })?;
+        let _ = self.started.send((document.file, target));
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use files::{Disk, Document, NameCache, ResidencyProbe, SystemDisk, SystemFile};
+use files::{Disk, Document, NameCache, OpenFile, ResidencyProbe, SystemDisk, SystemFile};
 use sys::clock::monotonic_ns;
 use sys::file::{Folder, Wait};
 use sys::file_opener::{FileOpener, FileRequests};
@@ -98,15 +98,15 @@ impl Disk for BackendDisk {
         self.disk.read(file, offset, buffer, wait)
     }
 
-    fn start_read<F, T>(
+    fn start_read<T>(
         &self,
-        ring: &mut FileRing<F, T>,
-        file: &SystemFile,
+        ring: &mut FileRing<OpenFile, T>,
+        document: Arc<Document<SystemFile>>,
         offset: u64,
         len: usize,
-        owner: Owner<F, T>,
-    ) -> Result<(), Owner<F, T>> {
-        self.disk.start_read(ring, file, offset, len, owner)
+        receiver: T,
+    ) -> Result<(), Owner<OpenFile, T>> {
+        self.disk.start_read(ring, document, offset, len, receiver)
     }
 
     fn queue_len(&self) -> Option<u32> {

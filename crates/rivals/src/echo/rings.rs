@@ -32,7 +32,14 @@ struct Connection {
 }
 
 pub(super) fn serve(listener: &Listener, exchange: &Exchange, end: &Waker) -> io::Result<()> {
-    let (ring, receive_buffers) = Ring::new(CONFIG)?;
+    #[expect(
+        unsafe_code,
+        reason = "the one contract that the compiler cannot check here"
+    )]
+    // SAFETY: a connection is removed only when it neither sends nor receives any more, and the
+    // others are closed with the server, whose first field is the ring. The listener and the waker
+    // are borrowed for longer.
+    let (ring, receive_buffers) = unsafe { Ring::new(CONFIG) }?;
     let mut server = Server {
         ring,
         receive_buffers,
@@ -69,6 +76,7 @@ pub(super) fn serve(listener: &Listener, exchange: &Exchange, end: &Waker) -> io
 }
 
 struct Server<'a> {
+    /// This field precedes `connections`, whose sockets must be closed after the ring is dropped.
     ring: Ring,
     receive_buffers: ReceiveBuffers,
     exchange: &'a Exchange,

@@ -43,6 +43,7 @@ const RING: RingConfig = RingConfig {
 pub(super) struct Worker<S: service::Worker> {
     pub(super) context: WorkerContext<S>,
     pub(super) inbox: Arc<Inbox>,
+    /// This field precedes `table`, whose sockets must be closed after the ring is dropped.
     pub(super) ring: Ring,
     receive_buffers: ReceiveBuffers,
     pub(super) table: ConnectionTable<S, RingIo>,
@@ -65,8 +66,16 @@ pub(super) struct Worker<S: service::Worker> {
 }
 
 /// Creates the ring of a worker, and its receive buffers.
+#[expect(
+    unsafe_code,
+    reason = "the one contract that the compiler cannot check here"
+)]
 pub(super) fn open() -> io::Result<(Ring, ReceiveBuffers)> {
-    Ring::new(RING)
+    // SAFETY: a socket is closed only when its connection leaves the table of a `Worker`, and the
+    // connection does so only when `has_kernel_operations` is false. At the end, `close_all` and
+    // the order of the worker's fields drop the ring before the table. The inbox outlives the
+    // worker: `restart::run` owns the worker and only borrows the inbox.
+    unsafe { Ring::new(RING) }
 }
 
 impl<S: service::Worker> EventLoop for Worker<S> {

@@ -14,7 +14,7 @@ use crate::limits::{KEY_MAX, PIECE_MIN_PART, WHOLE_PART};
 use crate::log::Allocation;
 use crate::operations::insertion::{NewItem, Value};
 use crate::rejected::Rejected;
-use crate::store::Lease;
+use crate::store::{Lease, Store};
 use crate::sync::Arc;
 use crate::worker::{KeyHash, Worker};
 
@@ -221,7 +221,7 @@ impl Worker {
         now_s: u32,
     ) -> Result<usize, Rejected> {
         self.ensure_online();
-        self.check_owner(upload);
+        self.check_owner(upload.owner());
         let mut copied = 0;
         while copied < bytes.len() && upload.missing() > 0 {
             let mut unfilled = upload.unfilled();
@@ -235,15 +235,6 @@ impl Worker {
             copied += len;
         }
         Ok(copied)
-    }
-
-    /// Panics if the upload belongs to another store, because its locations have no meaning in this
-    /// one.
-    pub(crate) fn check_owner(&self, upload: &Upload) {
-        assert!(
-            Arc::ptr_eq(upload.store.store(), &self.store),
-            "an upload of another store"
-        );
     }
 
     /// Allocates the next piece of an upload whose present pieces are full. Does nothing for an
@@ -307,6 +298,11 @@ impl Upload {
     #[must_use]
     pub fn hash(&self) -> KeyHash {
         self.hash
+    }
+
+    /// The store that it belongs to.
+    pub(crate) fn owner(&self) -> &Arc<Store> {
+        self.store.store()
     }
 
     /// The length of the complete value in bytes.

@@ -107,6 +107,9 @@ impl Worker {
     /// items. Passes each item with its key to `visit`, after all locks are released.
     ///
     /// Expired and flushed items are not visited. If `reclaims` is true, they are unlinked.
+    ///
+    /// # Panics
+    /// The walk belongs to another store.
     pub fn walk<const BUCKETS: usize>(
         &mut self,
         walk: &mut Walk,
@@ -115,6 +118,7 @@ impl Worker {
         mut visit: impl FnMut(&[u8], &Item<'_>) -> WalkAction,
     ) -> WalkStep {
         self.ensure_online();
+        self.check_owner(&walk.store);
         let mut buckets = [BucketEntries::default(); BUCKETS];
         let mut result = WalkStep::More;
         for bucket in &mut buckets {

@@ -143,7 +143,7 @@ impl Worker {
         now_s: u32,
     ) -> Result<Published, Upload> {
         assert!(upload.missing() == 0, "a value that is not complete");
-        self.check_owner(&upload);
+        self.check_owner(upload.owner());
         self.ensure_online();
         let published = match write.mode {
             Mode::Append | Mode::Prepend if write.vivify => self.join_or_add(&upload, write, now_s),

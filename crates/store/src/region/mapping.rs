@@ -48,12 +48,13 @@ impl Mapping {
     /// The address space is exhausted.
     pub(crate) fn reserve(bytes: usize) -> io::Result<Self> {
         let words = bytes.div_ceil(WORD).max(1);
-        let slack = slack(words * WORD);
+        let len = words.checked_mul(WORD).ok_or(io::ErrorKind::OutOfMemory)?;
+        let slack = slack(len);
+        let whole_len = slack.checked_add(len).ok_or(io::ErrorKind::OutOfMemory)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new anonymous mapping at an address chosen by the kernel has no aliases.
-        let whole =
-            unsafe { mmap_anonymous(ptr::null_mut(), slack + words * WORD, access, flags) }?;
+        let whole = unsafe { mmap_anonymous(ptr::null_mut(), whole_len, access, flags) }?;
         let unused_len = match slack {
             0 => 0,
             _ => whole.cast::<u8>().align_offset(HUGE_PAGE),
@@ -62,7 +63,7 @@ impl Mapping {
             Some(start) => {
                 // Set the NUMA policy before any page is touched. It determines the node of a page
                 // when the page becomes resident, and the page then stays on that node.
-                nodes::interleave(start.cast(), words * WORD);
+                nodes::interleave(start.cast(), len);
                 Ok(Self {
                     start,
                     words,
@@ -215,6 +216,14 @@ mod tests {
                 .words()
                 .iter()
                 .for_each(|word| word.store(7, Relaxed));
+        }
+    }
+
+    #[test]
+    fn more_than_there_are_addresses_is_refused() {
+        for bytes in [usize::MAX, usize::MAX - HUGE_PAGE, usize::MAX / 2] {
+            let error = Mapping::reserve(bytes).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{bytes}");
         }
     }
 

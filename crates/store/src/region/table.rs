@@ -28,8 +28,9 @@ impl<T: Zeroed> Table<T> {
     /// # Errors
     /// The address space is exhausted.
     pub(crate) fn reserve(count: usize) -> io::Result<Self> {
+        let bytes = count.checked_mul(size_of::<T>());
         Ok(Self {
-            mapping: Mapping::reserve(count * size_of::<T>())?,
+            mapping: Mapping::reserve(bytes.ok_or(io::ErrorKind::OutOfMemory)?)?,
             count,
             values: PhantomData,
         })
@@ -91,6 +92,15 @@ mod tests {
         let written = table.all().iter().step_by(lines);
         written.for_each(|line| line.0.store(7, Ordering::Relaxed));
         faults() - before
+    }
+
+    #[test]
+    fn more_values_than_there_are_addresses_are_refused() {
+        for count in [usize::MAX, usize::MAX / size_of::<Line>()] {
+            let error = Table::<Line>::reserve(count).err();
+            let kind = error.map(|error| error.kind());
+            assert_eq!(kind, Some(io::ErrorKind::OutOfMemory), "{count}");
+        }
     }
 
     #[test]

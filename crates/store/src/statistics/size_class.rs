@@ -130,12 +130,15 @@ impl ItemSize {
     }
 }
 
-/// The length of an item as memcached counts it: with a header, a CAS and terminators.
+/// The length of an item as memcached counts it: with a header, a CAS and terminators. At most
+/// `usize::MAX`, so that an absurd item is too large and not small.
 #[must_use]
 #[inline]
 pub fn item_len(key_len: usize, flags: u32, value_len: usize) -> usize {
     let flags_len = if flags == 0 { 0 } else { FLAGS_LEN };
-    ITEM_OVERHEAD + key_len + flags_len + value_len
+    value_len
+        .saturating_add(key_len)
+        .saturating_add(ITEM_OVERHEAD + flags_len)
 }
 
 /// The statistics of the items of one class. Counts of events are totals since the store was

@@ -270,6 +270,16 @@ fn writes_are_deferred_while_another_worker_is_not_quiescent() {
     assert_eq!(worker.store().statistics().bytes_held, 0);
 }
 
+/// With its key and header, such a value would be longer than an address can express.
+#[test]
+fn an_upload_of_nearly_all_addresses_is_rejected() {
+    let mut worker = worker(8 << 20);
+    for len in [usize::MAX, usize::MAX - 59] {
+        let rejected = reserve_upload(&mut worker, b"k", len).err();
+        assert_eq!(rejected, Some(Rejected::TooLarge), "{len}");
+    }
+}
+
 #[test]
 fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
     let mut worker = worker(8 << 20);

@@ -175,6 +175,13 @@ fn there_is_one_walk_at_a_time_and_any_number_of_surveys() {
 }
 
 #[test]
+#[should_panic(expected = "of another store")]
+fn a_walk_of_another_store_is_refused() {
+    let (own, other) = (store(), store());
+    step(&mut own.worker(), &mut other.survey(), &mut Vec::new());
+}
+
+#[test]
 fn a_walk_skips_expired_items_and_deletes_those_that_its_closure_selects() {
     let store = store();
     let mut worker = store.worker();

@@ -17,7 +17,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::slice;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use io_uring::types::BufRingEntry;
 use io_uring::{IoUring, cqueue};
@@ -33,7 +33,7 @@ const IOU_PBUF_RING_INC: u16 = 2;
 #[derive(Debug)]
 pub struct ReceivedBytes {
     /// The pool of the buffer ([`Pool::id`]).
-    pool_id: u32,
+    pool_id: u64,
     /// The index of the buffer in its pool.
     buffer: u16,
     /// The offset of the first byte in the buffer.
@@ -92,7 +92,7 @@ impl ReceiveBuffers {
 #[derive(Debug)]
 pub(super) struct Pool {
     /// Distinguishes the pools of the process.
-    id: u32,
+    id: u64,
     /// The buffer ring, with `buffers` entries.
     entries: NonNull<BufRingEntry>,
     /// The memory of all buffers, one after the other.
@@ -120,8 +120,8 @@ struct BufferUse {
     is_retired: bool,
 }
 
-/// The id of the next pool of the process.
-static NEXT_POOL_ID: AtomicU32 = AtomicU32::new(0);
+/// The id of the next pool of the process. 64 bits do not wrap.
+static NEXT_POOL_ID: AtomicU64 = AtomicU64::new(0);
 
 impl Pool {
     /// Allocates the buffers and the buffer ring, and appends all buffers to it.
