@@ -27,8 +27,8 @@ pub const SEND_PER_ROUND: usize = 128 * 1024;
 /// Maximum bytes of one send of a task. When a task has sent this number of bytes, another task
 /// gets a turn. Each blocking send that takes at least one byte counts as activity of the peer.
 pub const SEND_PER_TURN: usize = SEND_PER_ROUND;
-/// A fibre that yields after a turn of this length, in nanoseconds, lets the processor look for input
-/// of others: a line of many keys, for example, has hundreds of them in each turn.
+/// A fibre that yields after a turn of this length, in nanoseconds, lets the processor look for
+/// input of others: a line of many keys, for example, has hundreds of them in each turn.
 pub const LONG_TURN_NS: u64 = 20_000;
 /// Maximum number of bytes of a file that one system call sends on a blocking socket. There,
 /// sendfile(2) passes at most 16 pages at a time to the socket, and reads the next pages only after

@@ -1,9 +1,9 @@
 //! Half-open connections: a SYN has arrived, the acknowledgement of the answer has not.
 //!
-//! The buffers of a connection are long, so it exists only after its peer has shown that it receives
-//! the answer. Until then its SYN is kept, and a seed. With both, smoltcp goes through the same
-//! handshake as often as necessary: to answer, to answer again, and at last on the socket of the
-//! connection.
+//! The buffers of a connection are long, so it exists only after its peer has shown that it
+//! receives the answer. Until then its SYN is kept, and a seed. With both, smoltcp goes through the
+//! same handshake as often as necessary: to answer, to answer again, and at last on the socket of
+//! the connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -13,8 +13,8 @@
 //! the rest is here:
 //!
 //! - the table that finds the connection of a segment by addresses and ports ([`Stack`]);
-//! - the table of half-open connections, which is bounded and has no buffers, so that a flood of SYNs
-//!   cannot exhaust memory ([`limits::HALF_OPEN_MAX`]), and their sequence numbers;
+//! - the table of half-open connections, which is bounded and has no buffers, so that a flood of
+//!   SYNs cannot exhaust memory ([`limits::HALF_OPEN_MAX`]), and their sequence numbers;
 //! - one deadline a connection in a heap, so that time costs nothing where nothing is due;
 //! - readiness, reported as by a level-triggered epoll ([`Stack::events`]);
 //! - the sequence number of acknowledgements without data (`acknowledgement.rs`).
