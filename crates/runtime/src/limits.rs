@@ -16,6 +16,12 @@ pub const RECEIVE_LEN: usize = 16 * 1024;
 /// store's memory. Fewer bytes are received into a buffer, together with the requests that follow
 /// the value, and copied.
 pub const DIRECT_MIN: usize = 4 * 1024;
+/// After so many short receives of a value, a task is woken only for [`DRIPS_GATHERED`] bytes. Of
+/// clients that send byte by byte, nearly the whole cost are the wake-ups.
+pub const DRIPS_MAX: u32 = 8;
+/// Bytes of a value that the kernel then gathers. With more, clients in step would cause rare but
+/// long bursts: with 1024, 64 of them delayed others by 3 ms.
+pub const DRIPS_GATHERED: usize = 16;
 /// Maximum number of slices of output that one vectored send passes to the kernel.
 pub const SLICES_PER_SEND: usize = 64;
 /// Maximum length of a part of long output, which has values above 16 KiB or a part of a file. A

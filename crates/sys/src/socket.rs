@@ -116,6 +116,14 @@ impl Stream {
         )?)
     }
 
+    /// Makes receives wait for this many bytes (`SO_RCVLOWAT`), or for the end of the stream.
+    /// Fewer do not make the socket readable.
+    pub fn set_receive_min(&self, bytes: usize) {
+        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        // Any socket has this option.
+        let _ = set_int(&self.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes);
+    }
+
     /// Sleeps until both directions of the connection are closed or an error is pending, for at
     /// most `timeout_ns` nanoseconds. Returns true in these two cases, and false after the timeout
     /// or a signal. Received bytes, and space to send, do not end the sleep.
@@ -561,6 +569,24 @@ mod tests {
             taken < UNSENT_MAX as usize + 131_072 + received_max,
             "{taken}"
         );
+    }
+
+    #[test]
+    fn a_socket_is_readable_when_as_much_as_is_wanted_has_arrived() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let client = Stream::connect(listener.address().unwrap()).unwrap();
+        wait(&listener, Interest::Read);
+        let server = listener.accept().unwrap();
+        let is_readable = || is_ready_within(&server, Interest::Read, 50_000_000).unwrap();
+        server.set_receive_min(3);
+        client.send(b"12").unwrap();
+        assert!(!is_readable());
+        client.send(b"3").unwrap();
+        assert!(is_readable());
+        assert_eq!(server.recv(&mut [0; 9]).unwrap(), 3);
+        client.send(b"4").unwrap();
+        client.shutdown_send();
+        assert!(is_readable(), "the end");
     }
 
     #[test]

@@ -24,7 +24,8 @@ use crate::acceptor::send_rejection;
 use crate::connection::HeldInput;
 use crate::connection_table::Slot;
 use crate::limits::{
-    DIRECT_MIN, IDLE_BUFFER_LEN, LINGER_LEN, LINGER_NS, LONG_TURN_NS, RECEIVE_LEN, SEND_PER_TURN,
+    DIRECT_MIN, DRIPS_GATHERED, DRIPS_MAX, IDLE_BUFFER_LEN, LINGER_LEN, LINGER_NS, LONG_TURN_NS,
+    RECEIVE_LEN, SEND_PER_TURN,
 };
 use crate::setup::second;
 use crate::transform::Transformer;
@@ -45,6 +46,10 @@ struct ConnectionTask<C: TaskRuntime> {
     taken_back: u64,
     /// The connection waits for memory that other connections hold.
     waits_for_memory: bool,
+    /// The number of receives in a row that brought few bytes of a value.
+    drips: u32,
+    /// The socket waits for [`DRIPS_GATHERED`] bytes.
+    gathers: bool,
     /// The transform of the connection's bytes. `None` if they are sent and received unchanged.
     transformer: Option<Box<Transformer>>,
     /// The open tickets of the session.
@@ -112,6 +117,8 @@ pub(super) fn serve_connection<C: TaskRuntime>(
         output: Output::default(),
         taken_back: 0,
         waits_for_memory: false,
+        drips: 0,
+        gathers: false,
         transformer,
         tickets: OpenTickets::default(),
         mailbox: None,
@@ -191,9 +198,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
         // An *upload* is a value whose bytes go into the service's memory. If at least `DIRECT_MIN`
         // of them have not arrived yet, receive directly into that memory.
-        let is_direct = self.transformer.is_none()
-            && self.session.upload_buffer().len() >= DIRECT_MIN
-            && self.held.is_empty();
+        let missing = self.session.upload_buffer().len();
+        let is_direct = self.transformer.is_none() && missing >= DIRECT_MIN && self.held.is_empty();
+        self.gather_drips(missing);
         let len = match self.output.as_bytes() {
             Some(bytes) if !bytes.is_empty() => {
                 // An exchange receives into `self.buffer`, not into the memory of an upload.
@@ -204,6 +211,10 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                 exchanged.ok()?
             }
             _ => self.receive_only(is_direct)?,
+        };
+        self.drips = match missing > 0 && len < 2 * DRIPS_GATHERED {
+            true => self.drips.saturating_add(1),
+            false => 0,
         };
         self.peer.set_idle(false);
         self.peer.set_input_deadline(None);
@@ -237,6 +248,18 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             in_buffer_len,
             begins_request: is_idle,
         })
+    }
+
+    /// After some short receives of a value, of which so many bytes are `missing`, lets the socket
+    /// gather bytes.
+    fn gather_drips(&mut self, missing: usize) {
+        let is_drip = self.transformer.is_none() && self.drips >= DRIPS_MAX;
+        let gathers = is_drip && missing >= DRIPS_GATHERED;
+        if gathers != self.gathers {
+            self.gathers = gathers;
+            let min = if gathers { DRIPS_GATHERED } else { 1 };
+            self.peer.stream.set_receive_min(min);
+        }
     }
 
     /// Receives without sending: into the memory of an upload if `is_direct`, into the receive
