@@ -339,10 +339,10 @@ impl<W: Worker> Answering<W> {
             let wait_ns = wait_ns.min(*deadline_ns - now_ns);
             if wait_ns > 0 {
                 self.wait(index, wait_ns, step == Step::Completion);
-                let late_ns = self.clock.now_ns().saturating_sub(now_ns + wait_ns);
-                if late_ns > WAIT_LATE_NS {
+                let after_ns = self.clock.now_ns();
+                if after_ns > now_ns + wait_ns + WAIT_LATE_NS {
                     // This process stood still, and with it what the session waits for.
-                    *deadline_ns += late_ns;
+                    *deadline_ns = after_ns + WAIT_MAX_NS;
                 }
             }
             step = self.turn_alone(index, payload);

@@ -194,7 +194,7 @@ impl ClientPort {
         let late_ns = monotonic_ns().saturating_sub(now_ns + timeout_ns);
         if late_ns > TURN_LATE_NS {
             // The lease has its own clock: others take what it protects.
-            self.client.postpone(late_ns);
+            self.client.postpone(late_ns + timeout_ns);
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::acknowledgement::SentEnd;
 use crate::arrival::Key;
 use crate::connection::Connection;
 use crate::deadlines::Queue;
-use crate::limits::{ANSWER_NS, ANSWERS_MAX, HALF_OPEN_MAX};
+use crate::limits::{ANSWER_NS, ANSWERS_MAX, FRAMES_MAX, HALF_OPEN_MAX};
 use crate::link::{Frames, Link};
 use crate::stack::{Config, instant, new_interface};
 
@@ -33,7 +33,7 @@ pub(crate) struct HalfOpenTable {
 }
 
 struct HalfOpen {
-    /// An IPv4 packet.
+    /// An IPv4 packet, without data.
     syn: Box<[u8]>,
     peer: EthernetAddress,
     number: u32,
@@ -94,11 +94,11 @@ impl HalfOpenTable {
         let number = self.number;
         self.number = number.wrapping_add(1);
         let half_open = HalfOpen {
-            syn: syn.into(),
+            syn: without_data(syn),
             peer,
             number,
             arrived_ns: now_ns,
-            answers: 0,
+            answers: 1,
             is_unanswered: false,
             sent_end: SentEnd::default(),
         };
@@ -114,11 +114,14 @@ impl HalfOpenTable {
             return;
         };
         if !std::mem::replace(&mut half_open.is_unanswered, true) {
-            // Those that are gone came first.
-            if self.unanswered.len() >= HALF_OPEN_MAX {
-                self.unanswered.pop_front();
-            }
             self.unanswered.push_back(key);
+            // Entries of those that are gone stay in the list.
+            if self.unanswered.len() > HALF_OPEN_MAX
+                && let Some(first) = self.unanswered.pop_front()
+                && let Some(left_out) = self.by_key.get_mut(&first)
+            {
+                left_out.is_unanswered = false;
+            }
         }
     }
 
@@ -135,18 +138,19 @@ impl HalfOpenTable {
         is_there && self.by_key.remove(&key).is_some()
     }
 
-    /// Adds the answers to `frames`, as far as there is space.
+    /// Adds the answers to `frames`, as far as there is space, of which established connections
+    /// have the other half.
     pub(crate) fn flush(&mut self, config: &Config, frames: &mut Frames) {
-        while !frames.is_full()
+        while frames.len() < FRAMES_MAX / 2
             && let Some(key) = self.unanswered.pop_front()
         {
             let Some(half_open) = self.by_key.get_mut(&key) else {
                 continue;
             };
             half_open.is_unanswered = false;
-            half_open.answers += 1;
             self.listener.listen(config, key.local_port);
-            let sent_end = half_open.shake_hands(config, &mut self.listener.sockets, key, frames);
+            let (sockets, at_ns) = (&mut self.listener.sockets, half_open.arrived_ns);
+            let sent_end = half_open.shake_hands(config, sockets, key, at_ns, frames);
             half_open.sent_end = sent_end;
             if sent_end == SentEnd::default() {
                 // smoltcp does not accept the SYN.
@@ -164,9 +168,10 @@ impl HalfOpenTable {
     /// `None`: nothing is due.
     pub(crate) fn advance(&mut self, now_ns: u64) -> Option<bool> {
         let (key, number) = self.deadlines.pop_due(now_ns)?;
-        let found = self.by_key.get(&key).filter(|it| it.number == number);
-        Some(match found {
+        let found = self.by_key.get_mut(&key);
+        Some(match found.filter(|it| it.number == number) {
             Some(half_open) if half_open.answers < ANSWERS_MAX => {
+                half_open.answers += 1;
                 self.answer_later(key);
                 self.push_deadline(key, number, now_ns);
                 false
@@ -194,7 +199,7 @@ impl HalfOpenTable {
             return Meaning::Ignored;
         }
         match segment.ack() {
-            true if half_open.sent_end.is_acknowledged_by(&segment) => Meaning::Completes,
+            true if half_open.is_completed_by(&segment, packet) => Meaning::Completes,
             true => Meaning::Unknown,
             false => Meaning::Ignored,
         }
@@ -211,10 +216,14 @@ impl HalfOpenTable {
         let half_open = self.by_key.get(&key)?;
         let mut connection = Connection::new(config, key, half_open.peer, generation, now_ns);
         connection.listen(config, key.local_port);
+        // If there were several answers, nobody knows which one took the time until now.
+        let at_ns = match half_open.answers {
+            1 => half_open.arrived_ns,
+            _ => now_ns,
+        };
         // The answer has been sent.
-        let mut frames = Frames::default();
-        connection.sent_end =
-            half_open.shake_hands(config, &mut connection.sockets, key, &mut frames);
+        let (sockets, mut frames) = (&mut connection.sockets, Frames::default());
+        connection.sent_end = half_open.shake_hands(config, sockets, key, at_ns, &mut frames);
         Some(connection)
     }
 
@@ -229,12 +238,19 @@ impl HalfOpenTable {
 }
 
 impl HalfOpen {
-    /// Passes the SYN to a listening socket and adds its answer to `frames`.
+    /// Whether a segment acknowledges the answer and lies near the window.
+    fn is_completed_by(&self, segment: &TcpPacket<&[u8]>, packet: &[u8]) -> bool {
+        let sent_end = &self.sent_end;
+        sent_end.is_acknowledged_by(segment) && sent_end.is_known_to_sender_of(packet, 0)
+    }
+
+    /// Passes the SYN to a listening socket, at this time, and adds its answer to `frames`.
     fn shake_hands(
         &self,
         config: &Config,
         sockets: &mut SocketSet<'static>,
         key: Key,
+        at_ns: u64,
         frames: &mut Frames,
     ) -> SentEnd {
         let mut sent_end = SentEnd::default();
@@ -242,13 +258,23 @@ impl HalfOpen {
         // Who sees the numbers of some connections learns nothing of others (RFC 6528).
         let mut hasher = DefaultHasher::new();
         (config.seed, key, self.number).hash(&mut hasher);
-        // The time of a round trip counts from the SYN.
-        let at = instant(self.arrived_ns);
+        let at = instant(at_ns);
         let mut interface = new_interface(config, hasher.finish(), &mut link, at);
         let _: PollIngressSingleResult = interface.poll_ingress_single(at, &mut link, sockets);
         while interface.poll_egress(at, &mut link, sockets) != PollResult::None {}
         sent_end
     }
+}
+
+/// The headers of a packet with a segment. What a SYN carries is sent again.
+fn without_data(packet: &[u8]) -> Box<[u8]> {
+    let ip = Ipv4Packet::new_unchecked(packet);
+    let segment = TcpPacket::new_unchecked(ip.payload());
+    let len = usize::from(ip.header_len()) + usize::from(segment.header_len());
+    let mut headers: Box<[u8]> = packet[..len].into();
+    // No header is longer than 60 bytes.
+    Ipv4Packet::new_unchecked(&mut headers).set_total_len(len as u16);
+    headers
 }
 
 fn is_in(by_key: &HashMap<Key, HalfOpen>, key: Key, number: u32) -> bool {

@@ -246,6 +246,29 @@ fn begun_uploads_of_strangers_delay_nobody_and_can_be_completed() {
     }
 }
 
+/// The kernel gathers such bytes for tasks, but never more than the value still has.
+fn a_value_that_drips_in_is_complete_with_its_last_byte() {
+    const LEN: usize = 2000;
+    let server = server(&[]);
+    let mut client = client(&server);
+    client.send(b"set k 0 0 2000\r\n").unwrap();
+    let drip = |client: &mut Client, bytes: &[u8]| {
+        for byte in bytes {
+            client.send(&[*byte]).unwrap();
+            // So that each byte arrives alone.
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let value: Vec<u8> = (0..LEN).map(|at| b'a' + (at % 26) as u8).collect();
+    drip(&mut client, &value[..100]);
+    client.send(&value[100..LEN - 40]).unwrap();
+    drip(&mut client, &value[LEN - 40..]);
+    drip(&mut client, b"\r\nget k\r\n");
+    assert_eq!(client.line().unwrap(), "STORED");
+    assert_eq!(client.line().unwrap(), "VALUE k 0 2000");
+    assert_eq!(client.line().unwrap().into_bytes(), value);
+}
+
 fn unread_values_of_strangers_delay_nobody_and_are_received_whole() {
     const LEN: usize = 900_000;
     const READS: usize = 8;
@@ -790,6 +813,7 @@ curtail_tests::on_runtimes! {
     several_readers_of_long_values_receive_every_byte_and_short_replies_between,
     memory_of_an_upload_is_freed_when_its_client_disconnects,
     begun_uploads_of_strangers_delay_nobody_and_can_be_completed,
+    a_value_that_drips_in_is_complete_with_its_last_byte,
     unread_values_of_strangers_delay_nobody_and_are_received_whole,
     waiting_for_memory_costs_no_processor_time,
     connections_that_hold_memory_are_closed_on_every_worker,

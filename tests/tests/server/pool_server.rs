@@ -210,7 +210,6 @@ fn refused_reads_are_answered_in_order() {
     expect(client, requests, &["VA 1", "1", "VERSION 1.6.45"]);
 }
 
-/// One clock decides when an item is stored and when it expires.
 #[test]
 fn a_line_of_many_keys_is_answered_whatever_its_length() {
     let pool = Pool::start("32MiB");
@@ -227,6 +226,7 @@ fn a_line_of_many_keys_is_answered_whatever_its_length() {
     }
 }
 
+/// One clock decides when an item is stored and when it expires.
 #[test]
 fn an_item_that_lives_for_a_second_is_there_within_it() {
     let pool = Pool::start("32MiB");

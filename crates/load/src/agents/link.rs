@@ -2,6 +2,7 @@
 //! the coordinator's load. Each message is sent in a frame. Every wait has a timeout.
 
 use std::io::{self, Read, Write};
+use std::mem;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -99,6 +100,7 @@ impl Receiver {
     /// call this again, because the bytes of an incomplete message are kept.
     pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Received, LinkError> {
         let deadline = Instant::now() + timeout;
+        let mut is_late = false;
         loop {
             let needed = match frame::parse(&self.buffer, self.body_max)? {
                 Parsed::Frame { body, len } => {
@@ -111,6 +113,9 @@ impl Receiver {
             };
             // What has arrived is received at the deadline too: this process may have stood still.
             let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() && mem::replace(&mut is_late, true) {
+                return Err(LinkError::TimedOut(timeout));
+            }
             self.stream.set_read_timeout(Some(left.max(READ_MIN)))?;
             // Reads at most the missing bytes of the frame. The buffer is enlarged for the read and
             // then cut to the bytes that have arrived.
@@ -123,12 +128,7 @@ impl Receiver {
             match read {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(_) => {}
-                Err(error) if is_timeout(&error) => {
-                    let has_waited = error.kind() != io::ErrorKind::Interrupted;
-                    if has_waited && Instant::now() >= deadline {
-                        return Err(LinkError::TimedOut(timeout));
-                    }
-                }
+                Err(error) if is_timeout(&error) => {}
                 Err(error) if is_closed(&error) => return Err(LinkError::Closed),
                 Err(error) => return Err(error.into()),
             }

@@ -251,10 +251,11 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     }
 
     /// After some short receives of a value, of which so many bytes are `missing`, lets the socket
-    /// gather bytes.
+    /// gather bytes. Not where silent peers are closed, since each byte counts there.
     fn gather_drips(&mut self, missing: usize) {
-        let is_drip = self.transformer.is_none() && self.drips >= DRIPS_MAX;
-        let gathers = is_drip && missing >= DRIPS_GATHERED;
+        let may_gather = self.transformer.is_none() && self.tasks.setup.idle_s.is_none();
+        let is_drip = self.drips >= DRIPS_MAX && missing >= DRIPS_GATHERED;
+        let gathers = may_gather && is_drip;
         if gathers != self.gathers {
             self.gathers = gathers;
             let min = if gathers { DRIPS_GATHERED } else { 1 };

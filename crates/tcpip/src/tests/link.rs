@@ -130,6 +130,61 @@ fn only_an_acknowledgement_of_the_answer_opens_a_connection() {
 }
 
 #[test]
+fn half_open_connections_that_find_no_space_are_answered_later() {
+    const MORE: usize = 10;
+    let mut world = World::new(NO_FAULTS, 1);
+    for number in 0..FRAMES_MAX / 2 + MORE {
+        world.syn(number as u32);
+        // A SYN that is repeated while it waits is answered once.
+        world.syn(number as u32);
+    }
+    assert_eq!(world.take_frames().len(), FRAMES_MAX / 2);
+    let mut answered = 0;
+    while world.stack.has_pending() {
+        world.stack.flush(world.now_ns);
+        answered += world.take_frames().len();
+    }
+    // Those that were answered before their SYN was repeated are answered again.
+    assert_eq!(answered, FRAMES_MAX / 4 + MORE, "{answered}");
+}
+
+/// The stack sends nothing while more connect than it keeps.
+#[test]
+fn a_half_open_connection_is_not_forgotten_by_a_flood_that_waits_for_space() {
+    let mut world = World::new(NO_FAULTS, 1);
+    for number in 0..HALF_OPEN_MAX as u32 {
+        world.syn(number);
+    }
+    // The oldest entries come to the end of the list of deadlines, but not of those to answer.
+    world.now_ns += ANSWER_NS;
+    world.stack.advance(world.now_ns);
+    for number in 0..200 {
+        world.syn(10_000 + number);
+    }
+    let mut last = 0;
+    while world.stack.has_pending() {
+        world.stack.frames().clear();
+        world.stack.flush(world.now_ns);
+        last = world.stack.frames().len();
+    }
+    assert!(last > 0);
+    // Whoever is still there is answered when it asks again.
+    world.stack.frames().clear();
+    let half_open = world.stack.len();
+    assert_eq!(half_open, HALF_OPEN_MAX);
+    let dropped = world.stack.counts().half_open_dropped;
+    let mut answers = 0;
+    for number in 0..HALF_OPEN_MAX as u32 {
+        world.syn(number);
+        answers += world.take_frames().len();
+    }
+    assert_eq!(
+        answers, HALF_OPEN_MAX,
+        "{dropped} were dropped, and are opened again"
+    );
+}
+
+#[test]
 fn a_syn_is_answered_again_by_the_same_number() {
     let mut world = World::new(NO_FAULTS, 1);
     world.syn(7);
@@ -137,7 +192,7 @@ fn a_syn_is_answered_again_by_the_same_number() {
     assert_eq!((answer.len(), answer[0][FLAGS]), (1, SYN | ACK));
     world.syn(7);
     assert_eq!(world.take_frames(), answer);
-    for _ in 2..ANSWERS_MAX {
+    for _ in 1..ANSWERS_MAX {
         assert_eq!(
             world.stack.next_deadline_ns(),
             Some(world.now_ns + ANSWER_NS)
