@@ -34,6 +34,8 @@ counters! {
     segments_evicted,
     /// Segments that were not written because the device failed.
     segments_failed,
+    /// Full segments that are not on the device yet.
+    segments_waiting,
     /// Segments with items.
     segments_used,
     /// All segments.

@@ -273,6 +273,7 @@ impl Tier {
             self.count_lost(lost);
         }
         self.buffers.release(sequence, buffer);
+        sub(&self.counters.segments_waiting, 1);
     }
 
     /// Computes the checksums of a full segment, and returns its number.
@@ -295,7 +296,7 @@ impl Tier {
     pub fn stop(&self) {
         for open in &self.open {
             if let Some(segment) = lock(open).take() {
-                self.buffers.push_full(segment.buffer);
+                self.give_to_device(segment);
             }
         }
         self.buffers.stop();
@@ -360,7 +361,7 @@ impl Tier {
     /// Opens a segment in place of `open`, which is full or of another generation.
     fn open_next(&self, open: &mut Option<OpenSegment>, generation: u32) -> bool {
         if let Some(full) = open.take() {
-            self.buffers.push_full(full.buffer);
+            self.give_to_device(full);
         }
         let opened = self.buffers.open(|| self.ring.open(generation));
         let Some((opened, buffer)) = opened else {
@@ -386,6 +387,11 @@ impl Tier {
             buffer,
         });
         true
+    }
+
+    fn give_to_device(&self, full: OpenSegment) {
+        add(&self.counters.segments_waiting, 1);
+        self.buffers.push_full(full.buffer);
     }
 
     pub(crate) fn count_lost(&self, lost: crate::ring::Content) {

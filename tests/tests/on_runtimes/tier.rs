@@ -1,6 +1,7 @@
 //! A server with more items than its memory holds (`--tier`): every command on items that are only
 //! in the tier, and what remains of them after a crash.
 
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -42,8 +43,20 @@ fn value(key: u32, version: u32) -> Vec<u8> {
 }
 
 fn fill(client: &mut Client) {
-    for key in 0..KEYS {
+    fill_with(client, 0..KEYS);
+}
+
+/// Stores these items, no faster than the device takes what memory evicts: beside other work, the
+/// tier would drop some.
+fn fill_with(client: &mut Client, keys: Range<u32>) {
+    for key in keys {
         client.set(&key.to_string(), &value(key, 0)).unwrap();
+        // A segment has more than a hundred of them, and four may wait.
+        if key % 64 == 0 {
+            client
+                .stat_until("tier_segments_waiting", |count| count == 0)
+                .unwrap();
+        }
     }
 }
 
@@ -92,9 +105,7 @@ fn started_with_numbers() -> (TempDir, Server, Client) {
         for key in 10_000..10_020 {
             client.set(&key.to_string(), b"41").unwrap();
         }
-        for key in 20_000..26_000 {
-            client.set(&key.to_string(), &value(key, 0)).unwrap();
-        }
+        fill_with(&mut client, 20_000..26_000);
         let has_dropped = client.stat("tier_dropped_write_behind").unwrap() > 0;
         if !has_dropped && !are_numbers_in_memory(&mut client) {
             return (folder, server, client);

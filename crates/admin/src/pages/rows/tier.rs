@@ -122,6 +122,11 @@ pub(in super::super) static TIER_ROWS: &[Row] = &[
         "Reads of the tier that wait or run.",
     ),
     gauge(
+        "tier_segments_waiting",
+        "tier_segments_waiting",
+        "Full segments that are not on the device yet. Beyond four, items are dropped.",
+    ),
+    gauge(
         "tier_memory_bytes",
         "tier_memory_bytes",
         "Memory of index and write buffers of the tier, apart from -m.",
