@@ -86,7 +86,8 @@ fn offer_over_udp(address: SocketAddr, protocol: Protocol) {
         summary.failures.timed_out * 50 < summary.intended,
         "{summary:?}"
     );
-    assert!(summary.hits * 10 > summary.gets * 9, "{summary:?}");
+    // Of 200 keys some 25 are deleted, and stay absent until a late value is written back.
+    assert!(summary.hits * 10 > summary.gets * 8, "{summary:?}");
     assert_eq!(summary.carrier.unwrap().malformed, 0);
 }
 

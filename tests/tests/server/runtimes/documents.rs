@@ -179,13 +179,13 @@ fn a_worker_waits_again_only_if_it_repeats_the_operation_itself() {
                     });
                 }
                 send(&fast, get("/hot", "").as_bytes());
-                assert_eq!(
-                    is_ready_within(&fast, Interest::Read, ABSENT_NS),
-                    !repeats,
-                    "{what}"
-                );
-                disk.release();
+                if repeats {
+                    let is_answered = is_ready_within(&fast, Interest::Read, ABSENT_NS);
+                    assert!(!is_answered, "{what}");
+                    disk.release();
+                }
                 assert!(receive(&fast, usize::MAX).ends_with(CONTENT), "{what}");
+                disk.release();
                 assert!(receive(&slow, usize::MAX).ends_with(CONTENT), "{what}");
             }
         }
