@@ -78,10 +78,6 @@ impl HalfOpenTable {
         self.by_key.len()
     }
 
-    pub(crate) fn contains(&self, key: Key) -> bool {
-        self.by_key.contains_key(&key)
-    }
-
     /// Adds the sender of a SYN. At the bound, drops the oldest one. Returns the number of those
     /// that were dropped.
     pub(crate) fn open(&mut self, key: Key, peer: EthernetAddress, syn: &[u8], now_ns: u64) -> u64 {
@@ -108,10 +104,11 @@ impl HalfOpenTable {
         dropped
     }
 
-    /// Answers again, as soon as there is space for a frame.
-    pub(crate) fn answer_later(&mut self, key: Key) {
+    /// Answers again, as soon as there is space for a frame. Returns false if there is nobody to
+    /// answer.
+    pub(crate) fn answer_later(&mut self, key: Key) -> bool {
         let Some(half_open) = self.by_key.get_mut(&key) else {
-            return;
+            return false;
         };
         if !std::mem::replace(&mut half_open.is_unanswered, true) {
             self.unanswered.push_back(key);
@@ -123,6 +120,7 @@ impl HalfOpenTable {
                 left_out.is_unanswered = false;
             }
         }
+        true
     }
 
     fn push_deadline(&mut self, key: Key, number: u32, now_ns: u64) {

@@ -73,8 +73,8 @@ impl Stack {
         if let Some(slot) = slot {
             return self.pass(slot, peer, packet, now_ns);
         }
-        if opens && self.half_open.contains(key) {
-            return self.half_open.answer_later(key);
+        if opens && self.half_open.answer_later(key) {
+            return;
         }
         if opens && self.is_listening && self.config.ports.contains(&key.local_port) {
             self.counts.opened += 1;
