@@ -510,6 +510,15 @@ mod tests {
         assert!(is_ready_within(source, interest, 5_000_000_000).unwrap());
     }
 
+    /// A client, and the connection that a listener has accepted of it.
+    fn connected() -> (Stream, Stream) {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let client = Stream::connect(listener.address().unwrap()).unwrap();
+        wait(&listener, Interest::Read);
+        let server = listener.accept().unwrap();
+        (client, server)
+    }
+
     /// Checks that bytes and the end of the stream travel from `client` to `server`.
     fn check_transfer(client: &Stream, server: &Stream) {
         let mut buffer = [0; 16];
@@ -556,10 +565,7 @@ mod tests {
 
     #[test]
     fn the_kernel_keeps_little_for_a_client_that_does_not_read() {
-        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        let client = Stream::connect(listener.address().unwrap()).unwrap();
-        wait(&listener, Interest::Read);
-        let server = listener.accept().unwrap();
+        let (client, server) = connected();
         let mut taken = 0;
         while let Ok(len) = server.send(&[0; 65_536]) {
             taken += len;
@@ -573,10 +579,7 @@ mod tests {
 
     #[test]
     fn a_socket_is_readable_when_as_much_as_is_wanted_has_arrived() {
-        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        let client = Stream::connect(listener.address().unwrap()).unwrap();
-        wait(&listener, Interest::Read);
-        let server = listener.accept().unwrap();
+        let (client, server) = connected();
         let is_readable = || is_ready_within(&server, Interest::Read, 50_000_000).unwrap();
         server.set_receive_min(3);
         client.send(b"12").unwrap();
@@ -591,10 +594,7 @@ mod tests {
 
     #[test]
     fn accepted_tcp_connections_inherit_keepalive_from_the_listener() {
-        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        let client = Stream::connect(listener.address().unwrap()).unwrap();
-        wait(&listener, Interest::Read);
-        let server = listener.accept().unwrap();
+        let (client, server) = connected();
         assert!(sockopt::socket_keepalive(&server.fd).unwrap());
         assert!(!sockopt::socket_keepalive(&client.fd).unwrap());
     }
@@ -653,10 +653,7 @@ mod tests {
 
     #[test]
     fn stamped_receive_returns_the_time_of_arrival() {
-        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        let client = Stream::connect(listener.address().unwrap()).unwrap();
-        wait(&listener, Interest::Read);
-        let server = listener.accept().unwrap();
+        let (client, server) = connected();
         client.stamp_receives().unwrap();
         let mut buffer = [0; 16];
         // The kernel starts to record times with a delay, so the first receives may have no stamp.
