@@ -162,8 +162,8 @@ pub const SCRIPT_LENGTH_DIGITS_MAX: usize = 20;
 /// number of requests that all its connections together may have outstanding.
 pub const SCRIPT_AHEAD: usize = 4;
 /// Longest sleep of a generator thread. After the sleep, the thread checks whether the run is
-/// stopped. The sleep is much shorter than the time for which a session waits
-/// for its agent to be free ([`RUN_SLOT_TRIES`]): an agent ends a stopped run meanwhile.
+/// stopped. An agent has to end a stopped run while the next session waits for it
+/// ([`RUN_SLOT_TRIES`]), which is much longer.
 pub const STOP_CHECK_NS: u64 = 100_000_000;
 /// Longest sleep of a thread that has no further request of a script. After the sleep, it looks
 /// for requests that the reader of the script has sent meanwhile.

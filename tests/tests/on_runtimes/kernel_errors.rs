@@ -23,8 +23,8 @@ const ALL: [Runtime; 5] = [
     Runtime::FibresSteal,
 ];
 
-/// Calls, the errors that each is given, and the runtimes that make them. One of them is enough for
-/// the thread that serves datagrams.
+/// Calls, the errors that each is given, and the runtimes that make them. The thread that serves
+/// datagrams makes the same calls under each.
 const INJECTED: [(&str, &str, &[Runtime]); 6] = [
     ("io_uring_enter", "EAGAIN ENOMEM EBUSY EINTR", &URING),
     ("epoll_pwait2,epoll_pwait,epoll_wait", "EINTR", &EPOLL),
