@@ -125,10 +125,16 @@ impl WaitCounter {
 pub(super) mod preemption {
     use std::cell::Cell;
     use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// Next to busy strangers a switch lasts until they were preempted, and they preempt us as well.
+    const STRANGERS_RAN: Duration = Duration::from_millis(1);
+    const POINTS_PASSED_THEN: u32 = 1000;
 
     thread_local! {
         /// The state of a random generator; 0: off.
         static RANDOM: Cell<u64> = const { Cell::new(0) };
+        static POINTS_TO_PASS: Cell<u32> = const { Cell::new(0) };
     }
 
     /// Begins to do so in this thread.
@@ -143,8 +149,14 @@ pub(super) mod preemption {
         random ^= random >> 7;
         random ^= random << 17;
         RANDOM.set(random);
-        if random & 3 == 1 {
+        let to_pass = POINTS_TO_PASS.get();
+        POINTS_TO_PASS.set(to_pass.saturating_sub(1));
+        if random & 3 == 1 && to_pass == 0 {
+            let left = Instant::now();
             thread::yield_now();
+            if left.elapsed() > STRANGERS_RAN {
+                POINTS_TO_PASS.set(POINTS_PASSED_THEN);
+            }
         }
     }
 }
