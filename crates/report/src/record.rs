@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
 mod host;
+pub mod names;
 mod target;
 mod unit;
 mod value;
@@ -263,12 +264,38 @@ pub struct Measured {
     /// flags say which of its metrics do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspect: Option<String>,
+    /// Why the trial does not count as it is. The rule is fixed before the run and is the same for
+    /// all trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
     /// Short series of numbers, such as a value for each second, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<String, Vec<f64>>,
     /// Files of the run folder, by name: paths relative to it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub artefacts: BTreeMap<String, String>,
+}
+
+/// What is wrong with a trial that was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Where the cause lies.
+    pub class: FaultClass,
+    /// A clause that follows *the trial is invalid:*, such as `the generator was late`.
+    pub reason: String,
+}
+
+/// Where the cause of a fault lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultClass {
+    /// In the instrument: what it counted contradicts what it timed. No metric counts.
+    Instrument,
+    /// Outside the server, such as a late generator. No metric counts.
+    Invalid,
+    /// In the server: more errors, losses or refusals than are allowed. The trial counts against
+    /// the server, its latencies are lower bounds, and no median passes over it.
+    Failing,
 }
 
 /// How a value counts.
