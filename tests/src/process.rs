@@ -118,6 +118,7 @@ impl Server {
             dies_with_parent: true,
             own_session: is_measured,
             goes_first: is_measured && sys::thread::may_go_first(),
+            ..Bounds::default()
         };
         bind(&mut command, &bounds)?;
         command.stdin(Stdio::null());

@@ -8,7 +8,7 @@
 //! Runs the shipped experiments whose names contain one of the words NAME (all without one), and
 //! prints their targets together at the end. `--quick` takes their short forms. With `--before`,
 //! the experiments of processor time compare this build with an older one, which is PROGRAM, in
-//! place of their servers; both are run as the first server of kind `curtail`, which is `rings`, or
+//! place of their servers; both are run as the first server of this build, which is `rings`, or
 //! as the one that `--server` names.
 #![forbid(unsafe_code)]
 #![allow(

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::load::agents::{self, AgentAddress, Coordinator, Progress};
+use ::load::summary::SecondSummary;
 use ::load::{
     CarrierKind, Config, Lengths, MeasuringClient, Protocol, Rate, Second, Summary, Target, text,
 };
@@ -278,17 +279,22 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             println!("{}", text::second_header());
         }
     }
+    let mut seconds = Vec::new();
     let each_second = |second: &Second| {
+        if !second.warmup {
+            seconds.push(SecondSummary::from(second));
+        }
         if is_verbose {
             println!("{}", text::second_line(second));
         }
     };
     let mut summary = match (&coordinator, &client) {
-        (Some(coordinator), _) => run_agents(coordinator, &config, is_verbose)?,
+        (Some(coordinator), _) => run_agents(coordinator, &config, each_second, is_verbose)?,
         (None, Some(client)) => ::load::run_measured(&config, client, each_second)?,
         (None, None) => ::load::run(&config, each_second)?,
     };
     summary.resident = resident;
+    summary.seconds = seconds;
     for fault in summary.script.iter().flat_map(|script| &script.faults) {
         eprintln!("script, {fault}");
     }
@@ -445,6 +451,7 @@ impl Flags {
 fn run_agents(
     coordinator: &Coordinator,
     config: &Config,
+    mut each_second: impl FnMut(&Second),
     is_verbose: bool,
 ) -> Result<Summary, ::load::Error> {
     let show = |progress: Progress<'_>| match progress {
@@ -456,7 +463,7 @@ fn run_agents(
             }
             println!("{}", text::second_header());
         }
-        Progress::Second(second) if is_verbose => println!("{}", text::second_line(second)),
+        Progress::Second(second) => each_second(second),
         Progress::Missing(agent) => {
             let reason = agent.missing.as_deref().unwrap_or_default();
             let (name, count) = (&agent.agent, agent.part.count);

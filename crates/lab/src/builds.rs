@@ -7,13 +7,12 @@ use crate::experiment::Experiment;
 use crate::kinds::BUILD;
 
 impl Experiment {
-    /// The experiment with two builds of these names, whose programs are options of the run. In one
-    /// of kind `cache` they are its servers, each with the arguments of the one called `server`, or
-    /// else of the first one of kind `curtail`; in one of kind `program` they are the values of its
-    /// first factor, `build`.
+    /// The experiment with two builds of these names, whose programs are options of the run. They
+    /// are its servers, each with the arguments of the one called `server`, or else of the first
+    /// one of this build; without servers, they are the values of its first factor, `build`.
     ///
     /// # Errors
-    /// It is of another kind, has no such server, or runs nothing of which builds could differ.
+    /// It has no such server, or runs nothing of which builds could differ.
     pub fn of_builds(&self, names: [&str; 2], server: Option<&str>) -> Result<Self, Error> {
         let invalid = |problem: &str| Error::Experiment {
             place: self.path().to_owned(),
@@ -23,16 +22,10 @@ impl Experiment {
             .toml()
             .parse()
             .map_err(|error: toml::de::Error| invalid(error.message()))?;
-        let changed = match file.get("kind").map_or(Some("cache"), Value::as_str) {
-            Some("cache") => replace_servers(&mut file, names, server),
-            Some("program") if server.is_some() => {
-                Err("an experiment of kind `program` has no server of that name".to_owned())
-            }
-            Some("program") => add_factor(&mut file, names, self.toml()).map_err(str::to_owned),
-            _ => Err(
-                "two builds can be compared by an experiment of kind `cache` or `program`"
-                    .to_owned(),
-            ),
+        let changed = match (file.contains_key("server"), server) {
+            (true, _) => replace_servers(&mut file, names, server),
+            (false, None) => add_factor(&mut file, names, self.toml()).map_err(str::to_owned),
+            (false, Some(_)) => Err("it has no [[server]] tables".to_owned()),
         };
         changed.map_err(|problem| invalid(&problem))?;
         // They name cells of which each is two now, or servers that are no longer there.
@@ -50,10 +43,10 @@ fn replace_servers(file: &mut Table, names: [&str; 2], server: Option<&str>) -> 
     let key = |table: &Table, key: &str| table.get(key).and_then(Value::as_str).map(str::to_owned);
     let servers = file.get("server").and_then(Value::as_array);
     let servers = servers.into_iter().flatten().filter_map(Value::as_table);
-    let mut ours = servers.filter(|it| key(it, "kind").as_deref() == Some("curtail"));
+    let mut ours = servers.filter(|it| !it.contains_key("program"));
     let known: Vec<String> = ours.clone().filter_map(|it| key(it, "name")).collect();
     if known.is_empty() {
-        let none = "no server is of kind `curtail`, so there is nothing of which builds differ";
+        let none = "no server is of this build, so there is nothing of which builds differ";
         return Err(none.to_owned());
     }
     let chosen = match server {
@@ -63,7 +56,7 @@ fn replace_servers(file: &mut Table, names: [&str; 2], server: Option<&str>) -> 
     let ours = chosen.cloned().ok_or_else(|| {
         let server = server.unwrap_or_default();
         format!(
-            "no server of kind `curtail` is called `{server}`; there are {}",
+            "no server of this build is called `{server}`; there are {}",
             known.join(", ")
         )
     })?;
@@ -124,7 +117,6 @@ mod tests {
             .collect();
         assert_eq!(names, ["a", "b"]);
         for server in servers {
-            assert_eq!(server["kind"].as_str(), Some("curtail"));
             assert_eq!(server["arguments"], before["server"][0]["arguments"]);
         }
         // All else is as it was.
@@ -171,18 +163,19 @@ mod tests {
     fn an_experiment_without_a_server_of_ours_is_refused() {
         let model = Experiment::load("blocking-model").unwrap();
         let error = model.of_builds(["a", "b"], None).unwrap_err().to_string();
-        assert!(error.contains("kind `cache`"), "{error}");
+        assert!(error.contains("`{build}`"), "{error}");
         let other = Experiment::load("tier-extstore").unwrap();
         let error = other.of_builds(["a", "b"], None).unwrap_err().to_string();
         assert!(error.contains("`{build}`"), "{error}");
         let smoke = Experiment::load("smoke").unwrap();
-        let text = smoke
-            .toml()
-            .replace("kind = \"curtail\"", "kind = \"command\"\nprogram = \"x\"");
+        let text = smoke.toml().replace(
+            "[[server]]\nname = \"curtail\"",
+            "[[server]]\nname = \"curtail\"\nprogram = \"x\"",
+        );
         let other = Experiment::parse("other", "other.toml", &text).unwrap();
         let error = other.of_builds(["a", "b"], None).unwrap_err().to_string();
         assert!(
-            error.contains("other.toml") && error.contains("kind `curtail`"),
+            error.contains("other.toml") && error.contains("of this build"),
             "{error}"
         );
     }

@@ -376,7 +376,7 @@ impl Content {
             notes: Vec::new(),
             settings: settings.map_err(problem)?,
             metrics: self.kind.metrics(),
-            suspects: self.kind.suspects(),
+            suspects: std::collections::BTreeMap::new(),
             stages,
             factors: design.factors,
             figures,
@@ -512,9 +512,9 @@ impl Experiment {
         })
     }
 
-    /// The kind of that name; `cache` if the file names none.
+    /// The kind of that name; the default if the file names none.
     fn entry(&self, kind: Option<&Spanned<DeValue<'_>>>) -> Result<Entry, Error> {
-        let name = kind.map_or(Some("cache"), |it| it.get_ref().as_str());
+        let name = kind.map_or(Some(kinds::DEFAULT), |it| it.get_ref().as_str());
         let entry = self.kinds.iter().find(|it| Some(it.name) == name);
         entry.copied().ok_or_else(|| {
             let names: Vec<&str> = self.kinds.iter().map(|it| it.name).collect();
@@ -541,6 +541,7 @@ impl Experiment {
             nth,
             key,
             problem,
+            others,
         } = violation;
         let mut problem = problem.clone();
         let mut line = None;
@@ -569,10 +570,11 @@ impl Experiment {
             "" => String::new(),
             table => format!(" in {table}"),
         };
-        Error::Experiment {
-            place,
-            problem: format!("`{key}`{table} {problem}"),
+        let mut problem = format!("`{key}`{table} {problem}");
+        for other in others {
+            problem.push_str(&format!("\n{}", self.explain(other, quick)));
         }
+        Error::Experiment { place, problem }
     }
 
     /// The file's name in messages.

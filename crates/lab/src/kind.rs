@@ -31,6 +31,8 @@ pub struct Violation {
     pub key: String,
     /// What is wrong with the key's value: follows the key in a sentence.
     pub problem: String,
+    /// Other problems of the same table.
+    pub others: Vec<Violation>,
 }
 
 impl Violation {
@@ -42,7 +44,18 @@ impl Violation {
             nth,
             key: key.to_owned(),
             problem: problem.into(),
+            others: Vec::new(),
         }
+    }
+
+    /// All problems of a table as one. None: there are none.
+    pub(crate) fn all(mut problems: Vec<Self>) -> Option<Self> {
+        if problems.is_empty() {
+            return None;
+        }
+        let others = problems.split_off(1);
+        let first = problems.pop()?;
+        Some(Self { others, ..first })
     }
 }
 
@@ -190,11 +203,6 @@ pub trait Kind: Debug {
     /// The figures that the kind has by name.
     fn figures(&self, _factors: &[Factor]) -> Vec<Figure> {
         Vec::new()
-    }
-
-    /// What the reasons for which trials are suspect mean ([`report::record::Plan::suspects`]).
-    fn suspects(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
     }
 
     /// Prepares a run before its folder is opened; may complete the settings, with versions of

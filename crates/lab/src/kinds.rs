@@ -12,6 +12,7 @@ macro_rules! kinds {
     };
 }
 
-kinds!(cache, model, program);
+kinds!(measured, model);
 
-pub(crate) use program::BUILD;
+pub(crate) use measured::{BUILD, NAME as DEFAULT};
+pub use measured::{NeededServer, Needs, needs};

@@ -39,6 +39,7 @@ mod tests;
 
 pub use error::Error;
 pub use experiment::{Experiment, Shipped, shipped};
+pub use kinds::{NeededServer, Needs, needs};
 pub use plan::{Options, plan_text};
 pub use progress::{BarReporter, Event, LineReporter, Progress, Reporter, for_stderr};
 pub use run::{Ending, RunOutcome, run};

@@ -25,6 +25,9 @@ pub const MODEL_MEGABYTES: usize = 100_000;
 pub const METER_GAP: Duration = Duration::from_secs(60);
 /// Longest time that a program may take.
 pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(86_400);
+/// Time of a load from a script, which ends with the script.
+pub const SCRIPT_TIMEOUT: Duration = Duration::from_secs(3_600);
+
 /// Commands before a program.
 pub const BEFORE: usize = 16;
 /// Processes beside a program.

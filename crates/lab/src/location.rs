@@ -132,6 +132,26 @@ pub(crate) mod duration_text {
     }
 }
 
+/// As [`duration_text`], for a key that may be absent.
+pub(crate) mod optional_duration {
+    use std::time::Duration;
+
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        it: &Option<Duration>,
+        target: S,
+    ) -> Result<S::Ok, S::Error> {
+        super::duration_text::serialize(&it.unwrap_or_default(), target)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        source: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        super::duration(source).map(Some)
+    }
+}
+
 pub(crate) fn duration<'de, D: Deserializer<'de>>(source: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(source)?;
     units::duration_ns(&text)

@@ -84,6 +84,7 @@ pub(crate) struct Process {
     ended_with: Option<(ExitStatus, Usage)>,
     began: Instant,
     /// Fields are dropped after the process itself, which is then reaped.
+    #[expect(dead_code, reason = "dropped after the process is reaped")]
     guard: Option<ProcessGuard>,
 }
 
@@ -93,12 +94,31 @@ impl Process {
         cpus: &[usize],
         goes_first: bool,
     ) -> io::Result<Self> {
+        Self::start_announced(command, cpus, goes_first, None)
+    }
+
+    fn start_announced(
+        command: &mut Command,
+        cpus: &[usize],
+        goes_first: bool,
+        guard: Option<ProcessGuard>,
+    ) -> io::Result<Self> {
+        let announces_to = guard
+            .as_ref()
+            .map(ProcessGuard::pipe)
+            .transpose()?
+            .flatten();
         let bounds = Bounds {
+            announces_to,
             cpus: cpus.to_vec(),
             dies_with_parent: true,
             own_session: true,
             goes_first,
         };
+        // A number that a program prints must not depend on where the lab runs.
+        if !command.get_envs().any(|(name, _)| name == "LC_ALL") {
+            command.env("LC_ALL", "C");
+        }
         sys::child::bind(command, &bounds)?;
         let began = Instant::now();
         let mut child = command.spawn()?;
@@ -108,7 +128,7 @@ impl Process {
                 ended,
                 ended_with: None,
                 began,
-                guard: None,
+                guard,
             }),
             Err(error) => {
                 let _ = child.kill();
@@ -145,19 +165,14 @@ impl Process {
     /// # Errors
     /// The process, called `name`, could not be started.
     pub(crate) fn start_under(
-        mut guard: ProcessGuard,
+        guard: ProcessGuard,
         command: &mut Command,
         cpus: &[usize],
         goes_first: bool,
         name: &str,
     ) -> Result<Self, TrialError> {
-        let mut process = Self::start(command, cpus, goes_first)
-            .map_err(|error| TrialError::Failed(format!("{name} could not be started: {error}")))?;
-        guard
-            .watch(process.id())
-            .map_err(Error::system("guard a process"))?;
-        process.guard = Some(guard);
-        Ok(process)
+        Self::start_announced(command, cpus, goes_first, Some(guard))
+            .map_err(|error| TrialError::Failed(format!("{name} could not be started: {error}")))
     }
 
     /// Just before the process was created.

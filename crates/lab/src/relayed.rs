@@ -1,15 +1,13 @@
 //! What a relay did during a trial, as metrics, and whether it was the limit.
 
-use std::collections::BTreeMap;
-
 use report::record::{Better, Measured, Metric, Unit};
 
 use crate::interval::Edge;
 use crate::limits;
 use hosts::{Error, Hosts, RelayRecord};
 
-/// Why a trial is suspect whose relay added to the link's delay.
-pub(crate) const RELAY_LIMITED: &str = "relay-limited";
+/// Why a trial is invalid whose relay added to the link's delay.
+pub(crate) const LIMITED: &str = "the relay of the link was late, or dropped frames";
 
 /// The metrics: name, title, unit.
 const METRICS: [(&str, &str, &str); 5] = [
@@ -36,18 +34,7 @@ pub(crate) fn metrics() -> Vec<Metric> {
     METRICS.map(metric).to_vec()
 }
 
-/// What it means that a trial is suspect because of its relay.
-pub(crate) fn suspects() -> BTreeMap<String, String> {
-    let meaning = format!(
-        "(the relay of the link was late by more than {} at the 99th percentile, or dropped frames \
-         because a queue was full); their latencies are those of the relay",
-        units::show_duration(limits::RELAY_LATENESS_NS),
-    );
-    BTreeMap::from([(RELAY_LIMITED.to_owned(), meaning)])
-}
-
-/// Adds the metrics of a relay to a trial's. Returns whether the relay was the limit; the trial is
-/// then suspect, if it was not for another reason.
+/// Adds the metrics of a relay to a trial's. Returns whether the relay was the limit.
 pub(crate) fn add(record: &RelayRecord, measured: &mut Measured) -> bool {
     let both = |of: fn(&hosts::DirectionCounts) -> u64| {
         (of(&record.to_server) + of(&record.to_clients)) as f64
@@ -65,11 +52,7 @@ pub(crate) fn add(record: &RelayRecord, measured: &mut Measured) -> bool {
         measured.metrics.insert(name.to_owned(), value);
     }
     let is_late = lateness.percentile(99.0) > limits::RELAY_LATENESS_NS;
-    let is_limit = is_late || dropped > 0.0;
-    if is_limit && measured.suspect.is_none() {
-        measured.suspect = Some(RELAY_LIMITED.to_owned());
-    }
-    is_limit
+    is_late || dropped > 0.0
 }
 
 /// The relay's record of the measured interval of `curtail load`: the frames of the prefill, which
@@ -146,7 +129,6 @@ mod tests {
         let mut all = record(10_000, 0);
         all.merge(&record(20_000, 0));
         assert!(!add(&all, &mut measured));
-        assert_eq!(measured.suspect, None);
         let names: Vec<&String> = measured.metrics.keys().collect();
         let mut defined: Vec<String> = metrics().into_iter().map(|it| it.name).collect();
         defined.sort();
@@ -156,19 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn a_late_relay_and_one_that_drops_frames_make_the_trial_suspect() {
+    fn a_late_relay_and_one_that_drops_frames_are_the_limit() {
         for record in [record(2 * limits::RELAY_LATENESS_NS, 0), record(1, 1)] {
-            let mut measured = Measured::default();
-            assert!(add(&record, &mut measured));
-            let suspect = measured.suspect.as_deref();
-            assert!(suspect.is_some_and(|it| suspects().contains_key(it)));
+            assert!(add(&record, &mut Measured::default()));
         }
-        let mut measured = Measured {
-            suspect: Some("generator-limited".to_owned()),
-            ..Measured::default()
-        };
-        assert!(add(&record(1, 1), &mut measured));
-        assert_eq!(measured.suspect.as_deref(), Some("generator-limited"));
     }
 
     #[test]

@@ -195,6 +195,7 @@ impl Aggregate {
             // If the run has agents or a measuring client, the code that runs them sets these.
             agents: Vec::new(),
             measuring_client: None,
+            seconds: Vec::new(),
         };
         (summary, self.recorded)
     }

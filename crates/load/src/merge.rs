@@ -130,6 +130,7 @@ impl Summary {
             closed_loop,
             agents: Vec::new(),
             measuring_client: None,
+            seconds: Vec::new(),
         })
     }
 }
@@ -270,7 +271,10 @@ impl LatencyDistribution {
 
     /// Merges distributions that have values for the same percentiles. None: there is nothing to
     /// merge.
-    fn merge<'a>(
+    ///
+    /// # Errors
+    /// The percentiles differ, or a histogram is damaged.
+    pub fn merge<'a>(
         mut parts: impl Iterator<Item = &'a Self> + Clone,
     ) -> Result<Option<Self>, MergeError> {
         let mut answered = Histogram::new();
@@ -412,6 +416,7 @@ pub(crate) mod tests {
             closed_loop: None,
             agents: Vec::new(),
             measuring_client: None,
+            seconds: Vec::new(),
         }
     }
 

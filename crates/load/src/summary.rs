@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::AgentReport;
 use crate::measuring::MeasuringReport;
+use crate::second::Second;
 
 /// The version of the JSON schema that is written. Version 3 added `failures`, `follow_ups`,
 /// `operations`, `carrier`, `script`, `agents` and `measuring_client`. Fields that had another name
@@ -164,6 +165,34 @@ pub struct Summary {
     /// client's requests. None: there was no measuring client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measuring_client: Option<Box<MeasuringReport>>,
+    /// The seconds of the measured interval, in order. Empty: they were not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seconds: Vec<SecondSummary>,
+}
+
+/// One second of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SecondSummary {
+    /// Answers per second.
+    pub rate_rps: f64,
+    /// The median of the response time (closed loop: service time), with lower bounds for requests
+    /// that were given up. 0: there were no requests.
+    pub p50_ns: u64,
+    /// The 99th percentile of the same times.
+    pub p99_ns: u64,
+    /// Answers that are errors, and requests that failed without one.
+    pub errors: u64,
+}
+
+impl From<&Second> for SecondSummary {
+    fn from(second: &Second) -> Self {
+        Self {
+            rate_rps: second.rate_rps,
+            p50_ns: second.p50.map_or(0, |it| it.value_ns),
+            p99_ns: second.p99.map_or(0, |it| it.value_ns),
+            errors: second.errors + second.failed,
+        }
+    }
 }
 
 /// The rates of a closed loop. Published results define the rate in two ways, `requests_per_s` and

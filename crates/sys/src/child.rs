@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{
@@ -16,7 +17,7 @@ use rustix::thread::sched_setaffinity;
 use crate::thread::{HIGHEST_PRIORITY, cpu_set};
 
 /// The attributes that a child process gets between fork and exec.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Bounds {
     /// The processors on which the child may run. If empty, the child may run on those of its
     /// parent.
@@ -28,6 +29,8 @@ pub struct Bounds {
     /// The child has the highest priority that is not real-time, if the parent is allowed to set it
     /// ([`crate::thread::may_go_first`]).
     pub goes_first: bool,
+    /// Before it executes anything, the child writes the line of its process identity there.
+    pub announces_to: Option<Arc<OwnedFd>>,
 }
 
 /// Gives the attributes `bounds` to the child that `command` will start.
@@ -49,6 +52,7 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
         goes_first,
         ..
     } = *bounds;
+    let announces_to = bounds.announces_to.clone();
     let in_child = move || -> io::Result<()> {
         unblock_signals();
         if dies_with_parent {
@@ -60,6 +64,9 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
         }
         if own_session {
             setsid()?;
+        }
+        if let Some(pipe) = &announces_to {
+            announce(pipe)?;
         }
         if goes_first {
             go_first(own_session);
@@ -75,6 +82,20 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
     unsafe {
         command.pre_exec(in_child);
     }
+    Ok(())
+}
+
+/// Writes this process's identity, as a line. Allocates nothing.
+fn announce(pipe: &OwnedFd) -> io::Result<()> {
+    let mut line = [b'\n'; 12];
+    let mut at = line.len() - 1;
+    let mut rest = rustix::process::getpid().as_raw_nonzero().get();
+    while rest > 0 {
+        at -= 1;
+        line[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    rustix::io::write(pipe, &line[at..])?;
     Ok(())
 }
 

@@ -9,8 +9,7 @@ use curtail_tests::process::curtail_path;
 use hosts::{Error, Hosts, Layout};
 
 /// A tiny experiment, without its hosts and factors.
-const CACHE: &str = r#"
-kind = "cache"
+const LOAD: &str = r#"
 question = "Does a link add its delay?"
 seed = 1
 repeats = 1
@@ -34,13 +33,11 @@ values = ["500"]
 
 [[server]]
 name = "curtail"
-kind = "curtail"
 arguments = ["-l", "{ip}", "-p", "{port}", "-m", "64", "-t", "1", "-u", "root"]
 "#;
 
 /// The same question to another program.
 const PROGRAM: &str = r#"
-kind = "program"
 question = "Does the client reach the server over the link?"
 seed = 1
 repeats = 1
@@ -125,7 +122,7 @@ fn a_trial_over_a_link_has_its_delay() {
         return;
     }
     let hosts = "[hosts]\nkind = \"namespaces\"\n[hosts.link]\ndelay = \"2ms\"\n";
-    let records = trials(&format!("{CACHE}{hosts}"));
+    let records = trials(&format!("{LOAD}{hosts}"));
     assert_eq!(records.len(), 1);
     let p50_ns = metric(&records[0], "response_p50_ns");
     assert!((4e6..1e9).contains(&p50_ns), "{p50_ns}");
@@ -145,7 +142,7 @@ fn a_trial_on_two_hosts_needs_no_link() {
     if !may_create_hosts() {
         return;
     }
-    let records = trials(&format!("{CACHE}[hosts]\nkind = \"namespaces\"\n"));
+    let records = trials(&format!("{LOAD}[hosts]\nkind = \"namespaces\"\n"));
     let [record] = records.as_slice() else {
         panic!("{records:?}")
     };
@@ -161,7 +158,7 @@ fn several_clients_share_the_connections() {
         return;
     }
     let factor = "[[factor]]\nname = \"host.clients\"\nvalues = [1, 2]\n";
-    let records = trials(&format!("{CACHE}{factor}[hosts]\nkind = \"namespaces\"\n"));
+    let records = trials(&format!("{LOAD}{factor}[hosts]\nkind = \"namespaces\"\n"));
     assert_eq!(records.len(), 2);
     for record in &records {
         let missing = metric(record, "intended") - metric(record, "answered");
@@ -188,7 +185,7 @@ fn a_program_runs_on_the_clients_host() {
 fn a_plan_names_its_hosts_whether_they_can_be_created_or_not() {
     let folder = tempfile::tempdir().unwrap();
     let hosts = "[hosts]\nkind = \"namespaces\"\nclients = 3\n";
-    let output = lab("plan", folder.path(), &format!("{CACHE}{hosts}"));
+    let output = lab("plan", folder.path(), &format!("{LOAD}{hosts}"));
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}");
     let line = "hosts    network namespaces of a server and 3 clients";

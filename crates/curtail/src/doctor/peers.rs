@@ -24,20 +24,17 @@ fn planned() -> Result<Peers, ::lab::Error> {
     let options = Options::new()?;
     for shipped in ::lab::shipped() {
         let plan = Experiment::load(shipped.name)?.plan(&options)?;
-        let Ok(settings) = plan.settings.try_into::<report::cache::folder::Settings>() else {
+        let Some(needs) = ::lab::needs(&plan) else {
             continue;
         };
-        peers.connections = peers.connections.max(settings.load.connections);
-        for server in settings.servers {
-            // Curtail itself is there, or nobody would be asking.
-            let is_curtail = server.command.get(1).is_some_and(|verb| verb == "serve");
-            if is_curtail || peers.servers.iter().any(|peer| peer.name == server.name) {
+        peers.connections = peers.connections.max(needs.connections);
+        for server in needs.servers {
+            if peers.servers.iter().any(|peer| peer.name == server.name) {
                 continue;
             }
-            let program = server.command.into_iter().next().unwrap_or_default();
             let found = match server.skipped {
                 Some(reason) => Err(reason),
-                None => Ok((program.clone(), version(&program))),
+                None => Ok((server.program.clone(), version(&server.program))),
             };
             let name = server.name;
             peers.servers.push(Peer { name, found });

@@ -22,7 +22,7 @@ pub(super) struct Flags {
     #[arg(value_name = "REVISION|PROGRAM")]
     other: String,
 
-    /// Name of a built-in experiment of kind `cache`, or path of a file
+    /// Name of a built-in experiment of measured trials, or path of a file
     #[arg(value_name = "EXPERIMENT")]
     experiment: String,
 

@@ -3,12 +3,15 @@
 //! The kernel clears the parent-death signal when a process changes its user, as memcached does if
 //! root starts it, and the signal does not reach processes that a wrapper script starts. Each
 //! server therefore has a guard: a shell that reads from a pipe whose other end only the lab holds.
-//! The first line is the process group to guard, so that the guard can be started before it. If the
+//! The first line is the process group to guard; its leader writes that line itself before it
+//! executes anything. If the
 //! shell then reads another line, the server was stopped in order. If the pipe closes without one,
 //! the lab has been killed, and the guard kills the server's whole process group.
 
 use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use sys::child::Bounds;
 
@@ -41,12 +44,12 @@ impl ProcessGuard {
         })
     }
 
-    /// Guards the process group that `pid` leads. To be called once.
-    pub(super) fn watch(&mut self, pid: u32) -> io::Result<()> {
-        match &mut self.shell.stdin {
-            Some(pipe) => pipe.write_all(format!("{pid}\n").as_bytes()),
-            None => Ok(()),
-        }
+    /// Where the process to guard announces itself, before it executes anything: from then on, no
+    /// moment is without a guard.
+    pub(super) fn pipe(&self) -> io::Result<Option<Arc<OwnedFd>>> {
+        let pipe = self.shell.stdin.as_ref();
+        pipe.map(|it| it.as_fd().try_clone_to_owned().map(Arc::new))
+            .transpose()
     }
 }
 
@@ -69,17 +72,17 @@ mod tests {
 
     /// A process that leads a group, and a guard that was started before it.
     fn guarded() -> (Child, ProcessGuard) {
-        let mut guard = ProcessGuard::start().unwrap();
+        let guard = ProcessGuard::start().unwrap();
         let mut command = Command::new("tail");
         command.args(["-f", "/dev/null"]);
         let bounds = Bounds {
             own_session: true,
             dies_with_parent: true,
+            announces_to: guard.pipe().unwrap(),
             ..Bounds::default()
         };
         sys::child::bind(&mut command, &bounds).unwrap();
         let child = command.spawn().unwrap();
-        guard.watch(child.id()).unwrap();
         (child, guard)
     }
 

@@ -19,7 +19,7 @@ use crate::tests::records::{only_run, trials};
 use crate::{Ending, Experiment, LineReporter, Options, RunOutcome};
 
 fn experiment(tables: &str) -> Experiment {
-    let head = "kind = \"program\"\nquestion = \"What does it do?\"\nseed = 5\n";
+    let head = "question = \"What does it do?\"\nseed = 5\n";
     Experiment::parse("any", "any.toml", &format!("{head}{tables}")).unwrap()
 }
 
@@ -222,12 +222,16 @@ regex = 'depth ([0-9]+)'
 }
 
 #[test]
-fn processors_that_are_not_there_are_refused_before_the_first_trial() {
+fn processors_that_are_not_there_are_replaced_with_a_note() {
     let fixture = Fixture::new();
-    let tables = "repeats = 1\n[program]\ncommand = [\"true\"]\ntimeout = \"1s\"\ncpus = [1000]\n";
-    let refused = experiment(tables).plan(&fixture.options()).unwrap_err();
-    let expected = "`cpus` in [program]: has 1000, which this process may not use: choose from 0";
-    assert!(refused.to_string().starts_with(expected), "{refused}");
+    let tables =
+        "repeats = 1\n[pins]\nload = [1000]\n[program]\ncommand = [\"true\"]\ntimeout = \"9s\"\n";
+    let plan = experiment(tables).plan(&fixture.options()).unwrap();
+    assert!(
+        plan.notes[0].starts_with("processor 1000 not available"),
+        "{:?}",
+        plan.notes
+    );
 }
 
 #[test]

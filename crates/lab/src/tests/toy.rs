@@ -164,7 +164,7 @@ fn a_kind_of_one_file_is_run_resumed_and_drawn() {
 #[test]
 fn a_kind_that_is_not_listed_is_unknown() {
     let refused = Experiment::parse("dice", "dice.toml", FILE).unwrap_err();
-    let expected = "dice.toml:2: `kind` is no kind of trial; known are cache, model, program";
+    let expected = "dice.toml:2: `kind` is no kind of trial; known are measured, model";
     assert_eq!(refused.to_string(), expected);
     let misspelt = FILE.replace("throws = 4", "throw = 4");
     let refused = Experiment::parse_of(&[DICE], "dice", "dice.toml", &misspelt).unwrap_err();

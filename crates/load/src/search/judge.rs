@@ -325,6 +325,7 @@ mod tests {
             closed_loop: None,
             agents: Vec::new(),
             measuring_client: None,
+            seconds: Vec::new(),
         }
     }
 

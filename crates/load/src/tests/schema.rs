@@ -92,6 +92,7 @@ fn summary() -> Summary {
         closed_loop: None,
         agents: Vec::new(),
         measuring_client: None,
+        seconds: Vec::new(),
     }
 }
 

@@ -229,7 +229,7 @@ fn a_metric_is_read_from_what_a_process_prints_at_its_end() {
     let fixture = Fixture::new();
     let (_, records) = run(&fixture.options(), &tables(""));
     assert_eq!(metric(&records[0], "served"), 7.0, "{records:?}");
-    let head = "kind = \"program\"\nquestion = \"What does it do?\"\nseed = 5\n";
+    let head = "question = \"What does it do?\"\nseed = 5\n";
     let text = format!("{head}{}", tables("from = \"sever\"\n"));
     let error = Experiment::parse("any", "any.toml", &text)
         .unwrap_err()

@@ -214,7 +214,7 @@ fn the_metric_of_requests_must_be_declared_and_be_a_number_of_them() {
             "repeats = 1\n[program]\ncommand = [\"true\"]\ntimeout = \"1s\"\nrequests = \"{name}\"\n\
              [[metric]]\nname = \"answers\"\nunit = \"{unit}\"\njson = \"a\"\n"
         );
-        let head = "kind = \"program\"\nquestion = \"Why?\"\nseed = 5\n";
+        let head = "question = \"Why?\"\nseed = 5\n";
         let refused = Experiment::parse("any", "any.toml", &format!("{head}{tables}"));
         let refused = refused.unwrap_err().to_string();
         let expected = format!("`requests` in [program] is `{name}`, which is no [[metric]]");

@@ -1,4 +1,4 @@
-//! The table `[disk]` of an experiment: a slow disk, on which what runs beside the program finds
+//! The table `[disk]` of an experiment: a slow disk, on which what runs beside the load finds
 //! its files.
 //!
 //! ```toml

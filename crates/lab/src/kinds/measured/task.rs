@@ -14,25 +14,31 @@ use sys::child::Usage;
 
 use super::Side;
 use super::beside::Running;
-use super::energy::EnergyWindow;
 use super::words::Words;
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
-use crate::limits;
 use crate::process::{FirstExit, Process, ProcessGuard, WaitResult, with_last_lines};
+
+/// The placeholder of the file into which a client writes its summary.
+pub(super) const SUMMARY: &str = "summary";
 
 /// A command and how it is run.
 #[derive(Debug)]
 pub(super) struct Task<'a> {
-    /// What precedes `the program` in messages, if anything.
+    /// What precedes [`Self::what`] in messages, if anything.
     pub(super) prefix: String,
+    /// The words for the command's process, such as `the program`.
+    pub(super) what: &'static str,
     /// What precedes `stdout` in the names of its logs, if anything.
     pub(super) log: String,
     pub(super) command: &'a [String],
     /// Empty: there is no input.
     pub(super) input: &'a [String],
     pub(super) environment: &'a BTreeMap<String, String>,
+    /// The host that starts the command.
+    pub(super) side: Side,
     pub(super) cpus: &'a [usize],
+    pub(super) goes_first: bool,
     /// The exit statuses of a success.
     pub(super) success: &'a [i32],
     /// Of each client, from its own start.
@@ -58,12 +64,15 @@ pub(super) struct Logs {
     pub(super) stdout: PathBuf,
     pub(super) stderr: PathBuf,
     input: PathBuf,
+    /// Where `{summary}` of its command leads.
+    pub(super) summary: PathBuf,
 }
 
 impl Task<'_> {
-    /// Runs the command on all clients, and reads the meters of `energy` at least every
-    /// [`limits::METER_GAP`]. A process of `beside` that exits ends it. Returns what each client
-    /// used, in order, and remarks that do not affect the trial.
+    /// Runs the command on all clients. `watch` is called each time that something may have
+    /// happened, and says after which time at most to call it again. A process of `beside` that
+    /// exits ends it. Returns what each client used, in order, and remarks that do not affect the
+    /// trial.
     ///
     /// # Errors
     /// One of the processes could not be started, failed or timed out, or a process of `beside` has
@@ -73,7 +82,7 @@ impl Task<'_> {
         words: &Words<'_>,
         beside: &[Running],
         context: &Context<'_>,
-        mut energy: Option<&mut EnergyWindow>,
+        watch: &mut dyn FnMut() -> Result<Duration, TrialError>,
     ) -> Result<(Vec<Ended>, Vec<String>), TrialError> {
         let clients = 0..self.clients;
         let clients = clients.map(|number| Client::prepare(self, number, words, context));
@@ -95,12 +104,9 @@ impl Task<'_> {
             let mut awaited: Vec<&Process> = running.iter().map(|it| &it.process).collect();
             awaited.extend(beside.iter().map(Running::process));
             let left = until.saturating_duration_since(Instant::now());
-            let left = left.min(limits::METER_GAP);
+            let left = left.min(watch()?);
             let first = Process::wait_for_first(&awaited, left, Some(context.stop_signals))?;
             let now = Instant::now();
-            if let Some(energy) = energy.as_deref_mut() {
-                energy.sample();
-            }
             match first {
                 FirstExit::Exited(nth) if nth < running.len() => {
                     exited.push(running.remove(nth).exit(now)?);
@@ -185,13 +191,15 @@ impl<'a> Client<'a> {
             stdout: log("stdout"),
             stderr: log("stderr"),
             input: log("input"),
+            summary: log("summary"),
         };
+        let summary = logs.summary.to_string_lossy().into_owned();
         let processes = 1 + usize::from(!task.input.is_empty());
         let guards = (0..processes).map(|_| Process::guard()).collect::<Result<_, _>>()?;
         Ok(Self {
             task,
             number,
-            words: words.of_client(number),
+            words: words.of_client(number).with(SUMMARY, summary),
             stdout: create(&logs.stdout)?,
             stderr: create(&logs.stderr)?,
             logs,
@@ -206,18 +214,18 @@ impl<'a> Client<'a> {
             let program = command.get_program().to_string_lossy();
             let name = format!("{}`{program}`", prefix(task, self.number));
             let guard = guards.next().map_or_else(Process::guard, Ok)?;
-            Process::start_under(guard, command, task.cpus, false, &name)
+            Process::start_under(guard, command, task.cpus, task.goes_first, &name)
         };
         let mut input = None;
         if !task.input.is_empty() {
-            let mut command = self.words.command(Side::Client, task.input, task.environment);
+            let mut command = self.words.command(task.side, task.input, task.environment);
             command
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(create(&self.logs.input)?);
             input = Some(start(&mut command)?);
         }
-        let mut command = self.words.command(Side::Client, task.command, task.environment);
+        let mut command = self.words.command(task.side, task.command, task.environment);
         let pipe = input.as_mut().and_then(Process::take_output);
         command
             .stdin(pipe.map_or_else(Stdio::null, Stdio::from))
@@ -239,7 +247,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What precedes `the program` in messages on a client.
+/// What precedes the words for the process in messages on a client.
 fn prefix(task: &Task<'_>, number: usize) -> String {
     match task.clients {
         1 => task.prefix.clone(),
@@ -255,7 +263,7 @@ impl<'a> Active<'a> {
             return Ok(());
         }
         let timeout = units::duration_text(timeout);
-        let reason = format!("the program did not exit within {timeout} and was killed");
+        let reason = format!("{} did not exit within {timeout} and was killed", self.client.task.what);
         let reason = self.client.message(&reason);
         Err(TrialError::Final(with_last_lines(&reason, &self.client.logs.stderr)))
     }
@@ -284,11 +292,12 @@ impl Started<'_> {
     }
 
     fn check_status(&self, status: ExitStatus) -> Result<(), TrialError> {
+        let what = self.task.what;
         let reason = match (status.code(), status.signal()) {
             (Some(code), _) if self.task.success.contains(&code) => return Ok(()),
-            (Some(code), _) => format!("the program exited with status {code}"),
-            (None, Some(signal)) => format!("the program was ended by signal {signal}"),
-            (None, None) => format!("the program ended with {status}"),
+            (Some(code), _) => format!("{what} exited with status {code}"),
+            (None, Some(signal)) => format!("{what} was ended by signal {signal}"),
+            (None, None) => format!("{what} ended with {status}"),
         };
         let reason = with_last_lines(&self.message(&reason), &self.logs.stderr);
         Err(TrialError::Failed(reason))

@@ -1,33 +1,91 @@
-//! Resolves the program of each server, and which servers are skipped.
+//! The tables `[[server]]`: one of them runs in a trial. Their programs are found before the run,
+//! and a server without one is skipped.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use report::cache::folder;
+use serde::{Deserialize, Serialize};
 
-use super::{ServerKind, ServerTable};
+use super::beside::{Beside, Ready};
 use crate::error::{Error, did_you_mean, nearest};
 use crate::plan::Options;
 
 /// The `program` of a server that is this program, with other arguments than those of `serve`.
 const OWN_PROGRAM: &str = "{curtail}";
 
+/// A server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ServerTable {
+    pub(super) name: String,
+    /// None: `serve` of this build.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) program: Option<String>,
+    pub(super) arguments: Vec<String>,
+    /// A program and its arguments that run the server, such as `chrt`. The process must become the
+    /// server: what is measured is its.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) under: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) environment: BTreeMap<String, String>,
+    /// None: it answers memcached's `version`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ready: Option<Ready>,
+    /// Whether the records are stored before the load.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub(super) prefill: bool,
+    /// Found on this machine: the program with its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) command: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    /// Why it takes no part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) skipped: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+impl ServerTable {
+    /// The process of a trial.
+    pub(super) fn process(&self) -> Beside {
+        let version = || Ready {
+            version: true,
+            ..Ready::default()
+        };
+        Beside {
+            name: "server".to_owned(),
+            command: self.command.clone(),
+            host: super::Side::Server,
+            environment: self.environment.clone(),
+            ready: self.ready.clone().unwrap_or_else(version),
+        }
+    }
+}
+
 /// Resolves every server's program: first from the options, then from the environment variable
 /// `CURTAIL_SERVER_NAME`, then from the file and the search path.
 pub(super) fn resolve(
-    declared: &[ServerTable],
+    servers: &mut [ServerTable],
     options: &Options,
     search_path: &OsStr,
     environment: &dyn Fn(&str) -> Option<PathBuf>,
-) -> Result<Vec<folder::Server>, Error> {
+) -> Result<(), Error> {
     for (name, path) in &options.servers {
-        check_override(name, path, declared)?;
+        check_override(name, path, servers)?;
     }
-    let servers: Vec<folder::Server> = declared
-        .iter()
-        .map(|server| resolve_one(server, options, search_path, environment))
-        .collect();
+    for server in &mut *servers {
+        resolve_one(server, options, search_path, environment);
+    }
     if servers.iter().all(|server| server.skipped.is_some()) {
         let reasons: Vec<String> = servers
             .iter()
@@ -37,7 +95,7 @@ pub(super) fn resolve(
             reasons: reasons.join("; "),
         });
     }
-    Ok(servers)
+    Ok(())
 }
 
 fn check_override(name: &str, path: &Path, declared: &[ServerTable]) -> Result<(), Error> {
@@ -57,30 +115,26 @@ fn check_override(name: &str, path: &Path, declared: &[ServerTable]) -> Result<(
 }
 
 fn resolve_one(
-    server: &ServerTable,
+    server: &mut ServerTable,
     options: &Options,
     search_path: &OsStr,
     environment: &dyn Fn(&str) -> Option<PathBuf>,
-) -> folder::Server {
+) {
     let variable = variable(&server.name);
-    let chosen = options
-        .servers
-        .iter()
-        .find(|(name, _)| *name == server.name)
-        .map(|(_, path)| path.clone());
-    let (program, skipped) = match (chosen, environment(&variable), server.kind) {
+    let chosen = options.servers.iter().find(|(name, _)| *name == server.name);
+    let chosen = chosen.map(|(_, path)| path.clone());
+    let (program, skipped) = match (chosen, environment(&variable), &server.program) {
         (Some(path), ..) => (path, None),
         (None, Some(path), _) if is_program(&path) => (path, None),
         (None, Some(path), _) => {
             let reason = format!("`{}` of {variable} is not a program", shown(&path));
             (path, Some(reason))
         }
-        (None, None, ServerKind::Curtail) => (options.curtail.clone(), None),
-        (None, None, ServerKind::Command) => {
-            let name = server.program.clone().unwrap_or_default();
+        (None, None, None) => (options.curtail.clone(), None),
+        (None, None, Some(name)) => {
             let name = match name.as_str() {
                 OWN_PROGRAM => shown(&options.curtail),
-                _ => name,
+                name => name.to_owned(),
             };
             match look_up(&name, search_path) {
                 Some(path) => (path, None),
@@ -88,22 +142,17 @@ fn resolve_one(
             }
         }
     };
-    let program = if skipped.is_none() {
-        absolute(&program)
-    } else {
-        program
+    let program = match skipped {
+        None => absolute(&program),
+        Some(_) => program,
     };
-    let verb = (server.kind == ServerKind::Curtail).then(|| "serve".to_owned());
-    folder::Server {
-        name: server.name.clone(),
-        command: (server.under.iter().cloned())
-            .chain([shown(&program)])
-            .chain(verb)
-            .chain(server.arguments.iter().cloned())
-            .collect(),
-        version: None,
-        skipped,
-    }
+    let verb = server.program.is_none().then(|| "serve".to_owned());
+    server.command = (server.under.iter().cloned())
+        .chain([shown(&program)])
+        .chain(verb)
+        .chain(server.arguments.iter().cloned())
+        .collect();
+    server.skipped = skipped;
 }
 
 fn not_found(server: &ServerTable, program: &str) -> String {
@@ -159,14 +208,26 @@ fn shown(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Cache;
+    use super::super::Setup;
     use super::*;
     use crate::Experiment;
 
     /// The servers of an experiment.
     fn declared(experiment: &Experiment) -> Vec<ServerTable> {
         let settings = experiment.content(false).unwrap().kind.settings().unwrap();
-        settings.try_into::<Cache>().unwrap().declared
+        settings.try_into::<Setup>().unwrap().server
+    }
+
+    /// The servers as they are on a machine.
+    fn resolve(
+        declared: &[ServerTable],
+        options: &Options,
+        search_path: &OsStr,
+        environment: &dyn Fn(&str) -> Option<PathBuf>,
+    ) -> Result<Vec<ServerTable>, Error> {
+        let mut servers = declared.to_vec();
+        super::resolve(&mut servers, options, search_path, environment)?;
+        Ok(servers)
     }
 
     fn smoke() -> Vec<ServerTable> {
@@ -222,7 +283,7 @@ mod tests {
         let servers = servers.unwrap();
         let own = shown(&options.curtail);
         assert_eq!(servers[1].command[..5], ["chrt", "--fifo", "1", &own, "-l"]);
-        // It is not `serve`, which kind `curtail` is.
+        // It is not `serve`, which a server without a program is.
         assert_eq!(servers[0].command[..2], [own, "serve".to_owned()]);
     }
 
@@ -263,8 +324,8 @@ mod tests {
     fn no_server_at_all_is_an_error() {
         let smoke = Experiment::load("smoke").unwrap();
         let text = smoke.toml().replace(
-            "name = \"curtail\"\nkind = \"curtail\"",
-            "name = \"other\"\nkind = \"command\"\nprogram = \"./other\"",
+            "name = \"curtail\"",
+            "name = \"other\"\nprogram = \"./other\"",
         );
         let lonely = Experiment::parse("lonely", "lonely.toml", &text).unwrap();
         let options = options(Path::new("/opt/curtail"));

@@ -2,7 +2,36 @@
 
 use std::collections::BTreeSet;
 
-use super::Pins;
+use serde::{Deserialize, Serialize};
+
+/// Processors; an empty list: not pinned.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub(super) struct Pins {
+    /// Of what runs on the server's host.
+    pub(super) server: Vec<usize>,
+    /// Of the load, and what runs on its host.
+    pub(super) load: Vec<usize>,
+    /// Whether servers and load have raised priority.
+    pub(super) go_first: bool,
+}
+
+impl Pins {
+    pub(super) fn words(&self) -> String {
+        let list = |cpus: &[usize]| match cpus {
+            [] => "not pinned".to_owned(),
+            cpus => format!("on {}", cpu_list(cpus)),
+        };
+        let first = if self.go_first { ", both at nice -20" } else { "" };
+        format!("server {}, load {}{first}", list(&self.server), list(&self.load))
+    }
+}
+
+/// Processors as `taskset` writes them.
+pub(super) fn cpu_list(cpus: &[usize]) -> String {
+    let words: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+    words.join(",")
+}
 
 /// The pins to use among the processors `allowed`, and notes on deviations from the file.
 ///

@@ -1,13 +1,14 @@
 //! The words of the commands of a trial: placeholders, and the host that starts them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-use report::record::Factors;
+use report::record::names::RATE;
 
-use super::{Program, Side};
+use super::{Setup, Side};
 use crate::error::Error;
 use hosts::Hosts;
 use crate::kind::{Context, Trial};
@@ -22,6 +23,7 @@ pub(super) const CLIENT: &str = "client";
 pub(super) struct Words<'a> {
     trial: &'a Trial<'a>,
     hosts: &'a Hosts,
+    port: u16,
     /// The client whose host starts what runs on the client's side.
     client: usize,
     /// The process of the disk on which what runs on the server's host is started.
@@ -31,7 +33,7 @@ pub(super) struct Words<'a> {
 
 impl<'a> Words<'a> {
     pub(super) fn of(
-        program: &Program,
+        setup: &Setup,
         trial: &'a Trial<'a>,
         hosts: &'a Hosts,
         context: &Context<'_>,
@@ -40,25 +42,27 @@ impl<'a> Words<'a> {
         let mut values: BTreeMap<String, String> = factors
             .map(|(name, value)| (name.clone(), value.to_string()))
             .collect();
-        if let Some(path) = values.get(super::BUILD).and_then(|it| program.builds.get(it)) {
+        if let Some(path) = values.get(super::BUILD).and_then(|it| setup.builds.get(it)) {
             values.insert(super::BUILD.to_owned(), path.to_string_lossy().into_owned());
         }
+        let port = Ports::new().next(hosts)?;
         let curtail = context.options.curtail.to_string_lossy().into_owned();
         for (name, value) in [
             ("ip", hosts.server_ip().to_string()),
-            ("port", Ports::new().next(hosts)?.to_string()),
+            ("port", port.to_string()),
             ("seed", trial.seed.to_string()),
             ("trial", trial.id.to_owned()),
             (super::BUILD, curtail.clone()),
             ("curtail", curtail),
             (super::disk::FILES, super::disk::folder()),
-            (super::level::RATE, super::level::rate(trial.resolved)),
+            (RATE, super::capacity::rate(trial.resolved)),
         ] {
             values.entry(name.to_owned()).or_insert(value);
         }
         Ok(Self {
             trial,
             hosts,
+            port,
             client: 0,
             disk: None,
             values,
@@ -69,6 +73,13 @@ impl<'a> Words<'a> {
     pub(super) fn on_disk(&self, pid: u32) -> Self {
         let mut words = self.clone();
         words.disk = Some(pid);
+        words
+    }
+
+    /// The words of what runs outside of the disk.
+    pub(super) fn off_disk(&self) -> Self {
+        let mut words = self.clone();
+        words.disk = None;
         words
     }
 
@@ -90,17 +101,29 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// Whether a connection from that host succeeds within `timeout`.
-    pub(super) fn reaches(&self, side: Side, address: SocketAddr, timeout: Duration) -> bool {
-        let connected = match side {
-            Side::Server => self.hosts.connect(address, timeout),
-            Side::Client => self.hosts.connect_from_client(self.client, address, timeout),
-        };
-        connected.is_ok()
+    /// The words with another value.
+    pub(super) fn with(&self, name: &str, value: String) -> Self {
+        let mut words = self.clone();
+        words.values.insert(name.to_owned(), value);
+        words
     }
 
-    pub(super) fn factors(&self) -> &Factors {
-        self.trial.factors
+    /// A connection from that host.
+    pub(super) fn connect(
+        &self,
+        side: Side,
+        address: SocketAddr,
+        timeout: Duration,
+    ) -> io::Result<TcpStream> {
+        match side {
+            Side::Server => self.hosts.connect(address, timeout),
+            Side::Client => self.hosts.connect_from_client(self.client, address, timeout),
+        }
+    }
+
+    /// Where the server of the trial listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        SocketAddr::from((self.hosts.server_ip(), self.port))
     }
 
     pub(super) fn trial_id(&self) -> &str {

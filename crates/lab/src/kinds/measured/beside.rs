@@ -1,21 +1,66 @@
-//! The processes that run beside a program.
+//! The processes that run beside a load: start, until they are ready, stop.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::ToSocketAddrs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use regex_lite::Regex;
 
-use super::Beside;
+use serde::{Deserialize, Serialize};
+
 use super::words::Words;
+use super::{Setup, Side};
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
 use crate::limits;
 use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
 
+
+/// A process that runs beside the load: started before it, and stopped after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Beside {
+    /// Its name in messages and logs.
+    pub(super) name: String,
+    pub(super) command: Vec<String>,
+    /// The host on which it runs.
+    #[serde(default, skip_serializing_if = "Side::is_server")]
+    pub(super) host: Side,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) environment: BTreeMap<String, String>,
+    /// When the next process may start.
+    #[serde(default)]
+    pub(super) ready: Ready,
+}
+
+/// The condition for a process to be ready. Several must all hold; none: as soon as it is started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub(super) struct Ready {
+    /// A TCP connection to this address succeeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) connect: Option<String>,
+    /// A line of its output matches this regular expression.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) line: Option<String>,
+    /// This command exits with status 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) command: Vec<String>,
+    /// It answers memcached's `version` at the trial's port.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) version: bool,
+}
+
+/// Grace time for a process that may be about to exit by itself: a crash closes its connections,
+/// which ends the load, before it has exited.
+const MOMENT: Duration = Duration::from_millis(250);
+/// The signal's number, equal on every architecture of Linux.
+const SIGTERM: i32 = 15;
 
 /// A process that is ready.
 #[derive(Debug)]
@@ -23,12 +68,15 @@ pub(super) struct Running {
     name: String,
     log: PathBuf,
     process: Process,
+    /// Its reply to `version`, if it was asked.
+    pub(super) version: Option<String>,
 }
 
 impl Running {
     /// Starts a process and waits until it is ready.
     pub(super) fn start(
         beside: &Beside,
+        setup: &Setup,
         words: &Words<'_>,
         context: &Context<'_>,
     ) -> Result<Self, TrialError> {
@@ -37,11 +85,17 @@ impl Running {
         let errors = output.try_clone().map_err(Error::file("open", &log))?;
         let mut command = words.command(beside.host, &beside.command, &beside.environment);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let process = Process::start_guarded(&mut command, &beside.cpus, false, &beside.name)?;
+        let cpus = match beside.host {
+            Side::Server => &setup.pins.server,
+            Side::Client => &setup.pins.load,
+        };
+        let (first, name) = (setup.pins.go_first, &beside.name);
+        let process = Process::start_guarded(&mut command, cpus, first, name)?;
         let mut running = Self {
-            name: beside.name.clone(),
+            name: name.clone(),
             log,
             process,
+            version: None,
         };
         running.wait_until_ready(beside, words, context)?;
         Ok(running)
@@ -84,7 +138,7 @@ impl Running {
     /// Whether the probes that connect and run a command succeed; the first that does not, as a
     /// fragment. An attempt takes `left` at most, and ends with this process.
     fn answers(
-        &self,
+        &mut self,
         beside: &Beside,
         words: &Words<'_>,
         context: &Context<'_>,
@@ -95,9 +149,13 @@ impl Running {
         if let Some(address) = ready.connect.as_ref().and_then(|it| words.fill(it)) {
             let timeout = limits::CONNECT_ATTEMPT.min(left).max(limits::PROBE_GAP);
             let mut addresses = address.to_socket_addrs().into_iter().flatten();
-            if !addresses.any(|it| words.reaches(beside.host, it, timeout)) {
+            if !addresses.any(|it| words.connect(beside.host, it, timeout).is_ok()) {
                 return Err(format!("no connection to {address}"));
             }
+        }
+        if ready.version {
+            let version = ask_version(words);
+            self.version = Some(version.map_err(|_| "no reply to `version`".to_owned())?);
         }
         if ready.command.is_empty() {
             return Ok(());
@@ -129,9 +187,10 @@ impl Running {
         &self.process
     }
 
-    /// Fails if the process has exited.
-    pub(super) fn check(&mut self) -> Result<(), TrialError> {
-        if self.process.wait(Duration::ZERO, None)? == WaitResult::Exited {
+    /// Fails if the process has exited; after a load that was `abnormal`, if it is about to.
+    pub(super) fn check(&mut self, abnormal: bool) -> Result<(), TrialError> {
+        let moment = if abnormal { MOMENT } else { Duration::ZERO };
+        if self.process.wait(moment, None)? == WaitResult::Exited {
             let status = self.process.finish()?;
             return Err(self.failed(&format!("exited during the trial ({status})")));
         }
@@ -147,23 +206,37 @@ impl Running {
         &self.log
     }
 
-    /// Terminates the process, and kills it if it does not exit in time. Returns a remark then.
+    /// Terminates the process, and kills it if it does not exit in time. Returns a remark if it
+    /// ends badly.
     pub(super) fn stop(mut self, context: &Context<'_>) -> Result<Option<String>, Error> {
         self.process.terminate();
         let timeout = context.options.timeouts.stop;
         let in_time = self.process.wait(timeout, None)? == WaitResult::Exited;
-        self.process.finish()?;
-        Ok((!in_time).then(|| {
-            let timeout = units::duration_text(timeout);
-            format!(
-                "{} did not exit within {timeout} of SIGTERM and was killed",
-                self.name
-            )
-        }))
+        let status = self.process.finish()?;
+        let name = &self.name;
+        let timeout = units::duration_text(timeout);
+        Ok(match in_time {
+            false => Some(format!("{name} did not exit within {timeout} of SIGTERM and was killed")),
+            true if status.success() || status.signal() == Some(SIGTERM) => None,
+            true => Some(format!("after SIGTERM, {name} exited with {status}")),
+        })
     }
 
     fn failed(&self, what: &str) -> TrialError {
         TrialError::Failed(with_last_lines(&format!("{} {what}", self.name), &self.log))
+    }
+}
+
+fn ask_version(words: &Words<'_>) -> io::Result<String> {
+    let mut stream = words.connect(Side::Server, words.address(), limits::CONNECT_ATTEMPT)?;
+    stream.set_read_timeout(Some(limits::CONNECT_ATTEMPT))?;
+    stream.set_write_timeout(Some(limits::CONNECT_ATTEMPT))?;
+    stream.write_all(b"version\r\n")?;
+    let mut line = String::new();
+    BufReader::new(stream.take(limits::VERSION_LEN as u64)).read_line(&mut line)?;
+    match line.trim_end().strip_prefix("VERSION ") {
+        Some(version) => Ok(version.to_owned()),
+        None => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -223,8 +296,6 @@ impl LineSearch {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     fn search(printed: &[&[u8]]) -> Result<(), String> {

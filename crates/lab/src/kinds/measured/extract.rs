@@ -4,7 +4,6 @@ use regex_lite::Regex;
 use report::record::{Better, Measured, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
-use super::combine::Across;
 use crate::kind::{Performed, Violation};
 use crate::limits;
 use crate::placeholder;
@@ -20,11 +19,14 @@ pub(super) struct MetricTable {
     unit: String,
     #[serde(default = "neither")]
     better: Better,
-    /// The path of keys in an object, joined by dots.
+    /// A path in JSON: keys, indices and `[KEY=VALUE]`, joined by dots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     json: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     regex: Option<String>,
+    /// A file that the program writes, which is searched in place of its output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
     /// The output that is searched.
     #[serde(default)]
     of: Stream,
@@ -36,8 +38,8 @@ pub(super) struct MetricTable {
     #[serde(default)]
     reduce: Reduce,
     /// How the values of several clients become one.
-    #[serde(default, skip_serializing_if = "Across::is_default")]
-    across: Across,
+    #[serde(default = "mean", skip_serializing_if = "is_mean")]
+    across: Reduce,
     /// Whether the values are kept as a series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     series: bool,
@@ -48,6 +50,15 @@ pub(super) struct MetricTable {
     /// Whether a trial without a value succeeds nevertheless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
+}
+
+fn mean() -> Reduce {
+    Reduce::Mean
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_mean(it: &Reduce) -> bool {
+    *it == Reduce::Mean
 }
 
 fn neither() -> Better {
@@ -92,7 +103,7 @@ impl MetricTable {
         self.from.as_deref()
     }
 
-    pub(super) fn across(&self) -> Across {
+    pub(super) fn across(&self) -> Reduce {
         self.across
     }
 
@@ -112,11 +123,16 @@ impl MetricTable {
         )
     }
 
+    /// The file that is searched, with placeholders. None: an output.
+    pub(super) fn file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+
     /// All values in an output, in order.
     fn values(&self, output: &str) -> Values {
         let mut values = Values::default();
         if let Some(path) = &self.json {
-            values.finite = output.lines().flat_map(|it| json_values(it, path)).collect();
+            values.finite = documents(output).flat_map(|it| json_numbers(it, path)).collect();
             return values;
         }
         let Some(regex) = self.regex.as_ref().and_then(|it| Regex::new(it).ok()) else {
@@ -124,13 +140,28 @@ impl MetricTable {
         };
         let groups = output.lines().filter_map(|it| regex.captures(it)?.get(1));
         for group in groups {
-            match group.as_str().replace([',', '_'], "").parse::<f64>() {
-                Ok(value) if value.is_finite() => values.finite.push(value),
-                _ => values.others += 1,
+            match number(group.as_str()) {
+                Some(value) => values.finite.push(value),
+                None => values.others += 1,
             }
         }
         values
     }
+}
+
+/// A finite number. Commas separate thousands: `1,204` is 1204, and `1,5` is no number.
+fn number(text: &str) -> Option<f64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut groups = whole.trim_start_matches('-').split(',');
+    let first = groups.next().unwrap_or_default();
+    let has_commas = whole.contains(',');
+    let is_grouped = (1..=3).contains(&first.len())
+        && groups.all(|it| it.len() == 3 && it.bytes().all(|it| it.is_ascii_digit()));
+    if (has_commas && !is_grouped) || fraction.contains(',') {
+        return None;
+    }
+    let value: f64 = text.replace([',', '_'], "").parse().ok()?;
+    value.is_finite().then_some(value)
 }
 
 /// What an output has for a metric.
@@ -142,19 +173,51 @@ struct Values {
     others: usize,
 }
 
-/// The value at a path of keys and indices in a line that is an object.
-pub(super) fn json_at(line: &str, path: &str) -> Option<serde_json::Value> {
-    let mut object: serde_json::Value = serde_json::from_str(line.trim()).ok()?;
-    let found = path.split('.').try_fold(&mut object, |value, key| match value {
-        serde_json::Value::Array(values) => values.get_mut(key.parse::<usize>().ok()?),
-        value => value.get_mut(key),
-    });
-    found.map(serde_json::Value::take)
+/// The JSON documents of an output: the whole of it, or its lines that are objects.
+fn documents(output: &str) -> impl Iterator<Item = serde_json::Value> {
+    let whole = serde_json::from_str(output).ok();
+    let lines = if whole.is_some() { "" } else { output };
+    let line = |line: &str| serde_json::from_str(line.trim()).ok();
+    whole.into_iter().chain(lines.lines().filter_map(line))
 }
 
-/// The finite numbers at a path in a line that is an object; arrays in arrays one after another.
-fn json_values(line: &str, path: &str) -> Vec<f64> {
-    let found = json_at(line, path);
+/// The value at a path. Its steps are keys, indices, and `[KEY=VALUE]`: the element of an array
+/// whose member of that key or index has that value.
+fn json_at(mut document: serde_json::Value, path: &str) -> Option<serde_json::Value> {
+    use serde_json::Value;
+    let is_of = |member: &Value, wanted: &str| match member {
+        Value::String(text) => text == wanted,
+        member => member.as_f64().is_some_and(|it| wanted.parse() == Ok(it)),
+    };
+    let found = steps(path).try_fold(&mut document, |value, step| {
+        let choice = step.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        match (value, choice.and_then(|it| it.split_once('='))) {
+            (Value::Array(values), Some((key, wanted))) => values.iter_mut().find(|it| {
+                let member = match it {
+                    Value::Array(members) => key.parse().ok().and_then(|at: usize| members.get(at)),
+                    object => object.get(key),
+                };
+                member.is_some_and(|it| is_of(it, wanted))
+            }),
+            (Value::Array(values), None) => values.get_mut(step.parse::<usize>().ok()?),
+            (value, _) => value.get_mut(step),
+        }
+    });
+    found.map(Value::take)
+}
+
+/// The steps of a path, joined by dots; a dot in brackets joins nothing.
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    let mut is_inside = false;
+    path.split(move |c| {
+        is_inside = (is_inside || c == '[') && c != ']';
+        c == '.' && !is_inside
+    })
+}
+
+/// The finite numbers at a path; arrays in arrays one after another.
+fn json_numbers(document: serde_json::Value, path: &str) -> Vec<f64> {
+    let found = json_at(document, path);
     let mut numbers = Vec::new();
     let mut left = Vec::from_iter(&found);
     while let Some(value) = left.pop() {
@@ -165,6 +228,12 @@ fn json_values(line: &str, path: &str) -> Vec<f64> {
         }
     }
     numbers
+}
+
+/// The text at a path in the last document that has one.
+pub(super) fn json_text(output: &str, path: &str) -> Option<String> {
+    let texts = documents(output).filter_map(|it| json_at(it, path)?.as_str().map(str::to_owned));
+    texts.last()
 }
 
 impl Reduce {
@@ -196,14 +265,20 @@ pub(super) fn measured(
     tables: &[MetricTable],
     stdout: &str,
     stderr: &str,
+    file: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<Performed, String> {
     let mut measured = Measured::default();
     let mut notes = Vec::new();
     for table in tables {
-        let found = table.values(match table.of {
-            Stream::Stdout => stdout,
-            Stream::Stderr => stderr,
-        });
+        let found = match (table.file(), table.of) {
+            (Some(path), _) => match file(path) {
+                Ok(text) => table.values(&text),
+                Err(_) if table.optional => Values::default(),
+                Err(problem) => return Err(format!("metric `{}`: {problem}", table.name)),
+            },
+            (None, Stream::Stdout) => table.values(stdout),
+            (None, Stream::Stderr) => table.values(stderr),
+        };
         let (values, name) = (found.finite, &table.name);
         if found.others > 0 {
             let others = found.others;
@@ -249,6 +324,35 @@ pub(super) fn measured(
     Ok(Performed { measured, notes })
 }
 
+/// Combines what each client's output has. Of an optional metric that a client lacks, there is no
+/// value: a sum or a mean of the others would be of another number of clients.
+pub(super) fn combined(tables: &[MetricTable], mut each: Vec<Performed>) -> Performed {
+    if each.len() == 1 {
+        return each.remove(0);
+    }
+    let mut measured = Measured::default();
+    let mut notes = Vec::new();
+    for (number, of) in each.iter().enumerate() {
+        notes.extend(of.notes.iter().map(|note| format!("client {number}: {note}")));
+    }
+    for table in tables {
+        let name = table.name();
+        let values = each.iter().filter_map(|it| it.measured.metric(name));
+        let values: Vec<f64> = values.collect();
+        let (found, all) = (values.len(), each.len());
+        match table.across().of(&values) {
+            Some(value) if found == all => {
+                measured.metrics.insert(name.to_owned(), value);
+            }
+            Some(_) => notes.push(format!(
+                "metric `{name}` has no value, because only {found} of {all} clients have one"
+            )),
+            None => {}
+        }
+    }
+    Performed { measured, notes }
+}
+
 /// Checks the declarations. `beside` are the names of the processes beside the program.
 pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Violation> {
     const TABLE: &str = "[[metric]]";
@@ -266,7 +370,7 @@ pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Viola
                 let problem = format!("has `{from}`, which is no [[beside]] process{near}");
                 return violation("from", problem);
             }
-            if table.of != Stream::Stdout || !table.across.is_default() {
+            if table.of != Stream::Stdout || table.across != Reduce::Mean {
                 let problem = "is of one process with one log: leave out `of` and `across`";
                 return violation("from", problem.to_owned());
             }
@@ -296,12 +400,21 @@ pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Viola
 mod tests {
     use super::*;
 
+    /// What an output on standard output has.
+    fn measured(tables: &[MetricTable], output: &str) -> Result<Performed, String> {
+        let file = |path: &str| match path {
+            "there" => Ok("{\"c\": 8}".to_owned()),
+            _ => Err("no such file".to_owned()),
+        };
+        super::measured(tables, output, "", &file)
+    }
+
     fn table(text: &str) -> MetricTable {
         toml::from_str(&format!("name = \"x\"\nunit = \"s\"\n{text}")).unwrap()
     }
 
     fn value(text: &str, output: &str) -> Result<f64, String> {
-        let performed = measured(&[table(text)], output, "")?;
+        let performed = measured(&[table(text)], output)?;
         Ok(performed.measured.metrics["x"])
     }
 
@@ -319,11 +432,21 @@ mod tests {
             value("regex = 'took ([0-9,]+) s'\nreduce = \"max\"", text),
             Ok(1204.0)
         );
+        // A comma is no decimal point.
+        let missing = Err("no value of metric `x` in the output".to_owned());
+        assert_eq!(value("regex = 'took ([0-9,]+) s'", "took 1,5 s\n"), missing);
+        assert_eq!(value("regex = 'took ([0-9,.]+) s'", "took 12,204.5 s\n"), Ok(12_204.5));
+        let whole = "{\n \"a\": [\n [50, 1],\n [99.9, 2] ],\n \"b\": [{\"of\": \"x\", \"v\": 3}]\n}\n";
+        assert_eq!(value("json = \"a.[0=99.9].1\"", whole), Ok(2.0));
+        assert_eq!(value("json = \"b.[of=x].v\"", whole), Ok(3.0));
         assert_eq!(
             value("json = \"c\"", lines),
             Err("no value of metric `x` in the output".to_owned())
         );
-        let optional = measured(&[table("json = \"c\"\noptional = true")], lines, "").unwrap();
+        assert_eq!(value("json = \"c\"\nfile = \"there\"", lines), Ok(8.0));
+        let missing = Err("metric `x`: no such file".to_owned());
+        assert_eq!(value("json = \"c\"\nfile = \"gone\"", lines), missing);
+        let optional = measured(&[table("json = \"c\"\noptional = true")], lines).unwrap();
         assert!(optional.measured.metrics.is_empty());
     }
 
@@ -331,7 +454,7 @@ mod tests {
     fn every_value_counts_even_if_the_series_is_not_kept_in_full() {
         let output = "v 1\n".repeat(limits::SERIES_LEN) + "v 2\n";
         let last = table("regex = 'v ([0-9])'\nseries = true");
-        let performed = measured(&[last], &output, "").unwrap();
+        let performed = measured(&[last], &output).unwrap();
         assert_eq!(performed.measured.metrics["x"], 2.0);
         assert_eq!(performed.measured.series["x"].len(), limits::SERIES_LEN);
         assert_eq!(
@@ -363,7 +486,7 @@ mod tests {
     #[test]
     fn matches_that_are_no_finite_number_are_noted() {
         let any = table("regex = 'v (.*)'\nreduce = \"sum\"");
-        let performed = measured(&[any], "v 1\nv nan\nv inf\nv 1.2.3\nv 2\n", "").unwrap();
+        let performed = measured(&[any], "v 1\nv nan\nv inf\nv 1.2.3\nv 2\n").unwrap();
         assert_eq!(performed.measured.metrics["x"], 3.0);
         assert_eq!(
             performed.notes,
@@ -375,7 +498,7 @@ mod tests {
     fn a_trial_whose_warm_up_does_not_end_keeps_its_values_and_they_do_not_count() {
         let rising: String = (0..200).map(|it| format!("v {it}\n")).collect();
         let mean = table("regex = 'v ([0-9]+)'\nreduce = \"mean\"\ndetect-warm-up = true");
-        let performed = measured(&[mean], &rising, "").unwrap();
+        let performed = measured(&[mean], &rising).unwrap();
         assert_eq!(performed.measured.metric("x"), Some(99.5));
         assert_eq!(performed.measured.valid("x"), None);
         let invalid = performed.measured.flags["x"].invalid.as_deref();

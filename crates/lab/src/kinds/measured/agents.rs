@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::{Cache, cpu_list};
+use super::Setup;
+use super::pins::cpu_list;
 use crate::error::Error;
 use hosts::Hosts;
 use crate::kind::{Context, Trial, TrialError};
@@ -39,7 +40,7 @@ impl Agents {
     /// Starts an agent on each client's host, and waits until all listen. None: a single client,
     /// whose host is that of the generator.
     pub(super) fn start(
-        cache: &Cache,
+        setup: &Setup,
         trial: &Trial<'_>,
         context: &Context<'_>,
         hosts: &Hosts,
@@ -57,9 +58,9 @@ impl Agents {
             token,
         };
         for number in 0..hosts.clients() {
-            let cpus = cpus_of(&cache.settings.load_cpus, number * threads);
+            let cpus = cpus_of(&setup.pins.load, number * threads);
             let log = context.log(trial.id, &format!("agent-{number}"));
-            let agent = agents.start_one(cache, context, hosts, number, &cpus, &log)?;
+            let agent = agents.start_one(setup, context, hosts, number, &cpus, &log)?;
             agents.agents.push(agent);
         }
         Ok(Some(agents))
@@ -67,7 +68,7 @@ impl Agents {
 
     fn start_one(
         &self,
-        cache: &Cache,
+        setup: &Setup,
         context: &Context<'_>,
         hosts: &Hosts,
         number: usize,
@@ -86,7 +87,7 @@ impl Agents {
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let name = format!("agent {number}");
         let process =
-            Process::start_guarded(&mut command, cpus, cache.settings.goes_first, &name)?;
+            Process::start_guarded(&mut command, cpus, setup.pins.go_first, &name)?;
         let mut agent = Agent { process, address };
         agent.wait_until_it_listens(context, log)?;
         Ok(agent)

@@ -8,11 +8,13 @@
 //!
 //! They are kept in `histograms/TRIAL.hist`, an object with an entry for each name.
 
+use std::collections::BTreeMap;
+
 use measure::Histogram;
 use report::record::Measured;
 use serde::{Deserialize, Serialize};
 
-use super::extract::{MetricTable, json_at};
+use super::extract::{MetricTable, json_text};
 use crate::error::Error;
 use crate::kind::{Context, Violation};
 use crate::placeholder;
@@ -22,43 +24,49 @@ use crate::placeholder;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct HistogramTable {
     name: String,
-    /// The path of keys in a line that is an object, joined by dots, as in `[[metric]]`.
+    /// A path as in `[[metric]]`.
     json: String,
 }
 
-/// Writes the histograms of an output to the run folder. One that the output does not have, or that
-/// cannot be read, is noted, and its trial has none.
-pub(super) fn keep(
+/// Adds the histograms of an output to those of the trial. One that the output does not have, or
+/// that cannot be read, is noted, and its trial has none.
+pub(super) fn find(
     tables: &[HistogramTable],
     output: &str,
-    trial: &str,
-    context: &Context<'_>,
-    measured: &mut Measured,
-) -> Result<Vec<String>, Error> {
-    let path = format!("histograms/{trial}.hist");
-    let (mut kept, mut notes) = (serde_json::Map::new(), Vec::new());
-    for table in tables {
-        let (name, json) = (&table.name, &table.json);
-        match last(output, json) {
+    histograms: &mut BTreeMap<String, String>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for HistogramTable { name, json } in tables {
+        match json_text(output, json) {
             Some(text) if Histogram::from_base64(&text).is_ok() => {
-                measured.artefacts.insert(name.clone(), format!("{path}#{name}"));
-                kept.insert(name.clone(), text.into());
+                histograms.insert(name.clone(), text);
             }
             Some(_) => notes.push(format!("the histogram `{name}` is no base64 of HDR V2")),
             None => notes.push(format!("the output has no text `{json}` for histogram `{name}`")),
         }
     }
-    if !kept.is_empty() {
-        let text = serde_json::Value::from(kept).to_string();
-        context.write(&path, text.as_bytes())?;
-    }
-    Ok(notes)
+    notes
 }
 
-/// The text at a path in the last line that has one.
-fn last(output: &str, path: &str) -> Option<String> {
-    let text = |line: &str| json_at(line, path)?.as_str().map(str::to_owned);
-    output.lines().rev().find_map(text)
+/// Writes the histograms of a trial to the run folder.
+pub(super) fn keep(
+    histograms: &BTreeMap<String, String>,
+    trial: &str,
+    context: &Context<'_>,
+    measured: &mut Measured,
+) -> Result<(), Error> {
+    if histograms.is_empty() {
+        return Ok(());
+    }
+    let path = format!("histograms/{trial}.hist");
+    let text = serde_json::to_vec(histograms).map_err(|error| Error::Encode {
+        what: "a histogram",
+        problem: error.to_string(),
+    })?;
+    context.write(&path, &text)?;
+    let entry = |name: &String| (name.clone(), format!("{path}#{name}"));
+    measured.artefacts.extend(histograms.keys().map(entry));
+    Ok(())
 }
 
 /// Checks the declarations.

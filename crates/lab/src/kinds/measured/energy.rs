@@ -1,12 +1,8 @@
-//! The energy of the machine while a program runs, and its proxies.
+//! The energy of the machine in a trial's interval, and its proxies.
 //!
-//! RAPL measures packages and memory: everything that runs on the machine is in it, what runs
-//! beside the program and the laboratory too. Where there is no such counter, a trial has no
-//! energy. Proxies are there on every machine, and are never converted to joules.
-//!
-//! For each request there are values if `requests` of `[program]` names the metric that tells their
-//! number: a count, or a rate. The energy for each request at a rate is the mean power divided by
-//! the rate, so that a program's preparations do not count as requests.
+//! RAPL measures packages and memory: everything that runs on the machine is in it, the servers,
+//! the generator and the laboratory too. Where there is no such counter, a trial has no energy.
+//! Proxies are there on every machine, and are never converted to joules.
 
 use std::time::{Duration, Instant};
 
@@ -76,7 +72,7 @@ pub(super) struct EnergyUsed {
     /// None: there is no counter of packages or memory that may be read.
     joules: Option<f64>,
     proxies: Vec<(Proxy, f64)>,
-    elapsed: Duration,
+    pub(super) elapsed: Duration,
 }
 
 impl EnergyWindow {
@@ -103,37 +99,10 @@ impl EnergyWindow {
     }
 }
 
-/// What a metric says of the number of requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RequestsUnit {
-    /// It is their number.
-    Count,
-    /// It is their number a second.
-    Rate,
-}
-
-impl RequestsUnit {
-    /// None: a metric of this unit says nothing of it.
-    pub(super) fn of(unit: &str) -> Option<Self> {
-        match unit {
-            "count" => Some(Self::Count),
-            "/s" => Some(Self::Rate),
-            _ => None,
-        }
-    }
-}
-
 impl EnergyUsed {
-    /// Adds the metrics. `requests` is the name and the unit of the metric of requests, if there is
-    /// one.
-    pub(super) fn add(&self, requests: Option<(&str, RequestsUnit)>, measured: &mut Measured) {
-        let requests = requests.and_then(|(name, unit)| {
-            let value = measured.valid(name).filter(|&value| value > 0.0)?;
-            Some(match unit {
-                RequestsUnit::Count => value,
-                RequestsUnit::Rate => value * self.elapsed.as_secs_f64(),
-            })
-        });
+    /// Adds the metrics; with the number of requests, those per request too.
+    pub(super) fn add(&self, requests: Option<f64>, measured: &mut Measured) {
+        let requests = requests.filter(|&it| it > 0.0);
         let mut put = |total: &str, per_request: &str, value: f64, scale: f64| {
             measured.metrics.insert(total.to_owned(), value);
             if let Some(requests) = requests {
@@ -176,12 +145,6 @@ mod tests {
         fs::write(package.join("energy_uj"), uj.to_string()).unwrap();
     }
 
-    fn with_requests(count: f64) -> Measured {
-        let mut measured = Measured::default();
-        measured.metrics.insert("answers".to_owned(), count);
-        measured
-    }
-
     #[test]
     fn energy_and_proxies_are_those_between_start_and_end_for_each_request() {
         let tree = tempfile::tempdir().unwrap();
@@ -192,8 +155,8 @@ mod tests {
         window.sample();
         set(tree.path(), Some(200_000), 400, 2_007);
         let used = window.end();
-        let mut measured = with_requests(1_000.0);
-        used.add(Some(("answers", RequestsUnit::Count)), &mut measured);
+        let mut measured = Measured::default();
+        used.add(Some(1_000.0), &mut measured);
         let close = |name: &str, expected: f64| {
             let value = measured.metric(name).unwrap();
             assert!((value - expected).abs() < 1e-6 * expected, "{name}: {value}");
@@ -211,25 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn at_a_rate_the_energy_for_each_request_is_the_power_divided_by_the_rate() {
-        let used = EnergyUsed {
-            joules: Some(60.0),
-            proxies: Vec::new(),
-            elapsed: Duration::from_secs(3),
-        };
-        let mut measured = with_requests(1_000.0);
-        used.add(Some(("answers", RequestsUnit::Rate)), &mut measured);
-        // 20 W at 1000 requests a second.
-        assert_eq!(measured.metric(ENERGY_PER_REQUEST_UJ), Some(20_000.0));
-    }
-
-    #[test]
     fn without_a_meter_there_are_proxies_and_no_joules() {
         let tree = tempfile::tempdir().unwrap();
         set(tree.path(), None, 100, 0);
         let used = EnergyWindow::begin(Root::at(tree.path())).end();
-        let mut measured = with_requests(10.0);
-        used.add(Some(("answers", RequestsUnit::Count)), &mut measured);
+        let mut measured = Measured::default();
+        used.add(Some(10.0), &mut measured);
         assert_eq!(measured.metric(ENERGY_J), None);
         assert_eq!(measured.metric(ENERGY_PER_REQUEST_UJ), None);
         assert_eq!(measured.metric("proxy_context_switches"), Some(0.0));
@@ -242,10 +192,9 @@ mod tests {
             proxies: vec![(Proxy::Interrupts, 5.0)],
             elapsed: Duration::from_secs(3),
         };
-        for requests in [None, Some(("answers", RequestsUnit::Count))] {
-            let mut measured = with_requests(0.0);
+        for requests in [None, Some(0.0)] {
+            let mut measured = Measured::default();
             used.add(requests, &mut measured);
-            measured.metrics.remove("answers");
             let names: Vec<&String> = measured.metrics.keys().collect();
             assert_eq!(names, ["energy_j", "proxy_interrupts"]);
         }

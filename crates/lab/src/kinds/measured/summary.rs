@@ -1,0 +1,377 @@
+//! What summaries of `curtail load` make of a trial: metrics, series, histograms, and whether the
+//! trial counts.
+
+use load::summary::{LatencyDistribution, READABLE, SCHEMA, Summary};
+use report::record::Better::{self, Higher, Lower, Neither};
+use report::record::names::{
+    ACHIEVED_RPS, OUTSTANDING_EXPECTED, OUTSTANDING_MEAN, OUTSTANDING_UNREAD, RESPONSE,
+};
+use report::record::{Fault, FaultClass, Measured, Metric, Unit};
+
+use super::extract::Reduce::{self, Max, Mean, Sum};
+use crate::limits;
+
+/// A number of a summary.
+struct Number {
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    better: Better,
+    /// How those of several generators become one.
+    across: Reduce,
+    of: fn(&Summary) -> Option<f64>,
+}
+
+const fn number(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    better: Better,
+    across: Reduce,
+    of: fn(&Summary) -> Option<f64>,
+) -> Number {
+    Number {
+        name,
+        title,
+        unit,
+        better,
+        across,
+        of,
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// A cost of the server per request that it answered.
+fn per_request(summary: &Summary, of: impl Fn(&load::summary::Watched) -> Option<u64>) -> Option<f64> {
+    let answers = summary.answers_of_server();
+    let cost = of(summary.watched.as_ref()?)? as f64;
+    (answers >= 1.0).then(|| cost / answers)
+}
+
+#[rustfmt::skip]
+const NUMBERS: [Number; 39] = [
+    number(ACHIEVED_RPS, "achieved rate", "/s", Higher, Sum, |s| Some(s.achieved_rps)),
+    number("time_per_request_ns", "time ÷ requests of a client", "ns", Lower, Mean, |s| Some(s.closed_loop?.time_per_request_ns)),
+    number("requests_per_s", "requests ÷ time", "/s", Higher, Sum, |s| Some(s.closed_loop?.requests_per_s)),
+    number("clients_over_mean_rps", "clients ÷ mean service time", "/s", Neither, Sum, |s| Some(s.closed_loop?.connections_over_mean_rps)),
+    number("server_cpu_ns_per_request", "processor time of the server per request", "ns", Lower, Max, |s| per_request(s, |it| Some(it.user_ns + it.system_ns))),
+    number("server_wakes_per_request", "voluntary context switches of the server per request", "count", Lower, Max, |s| per_request(s, |it| it.voluntary_switches)),
+    number("server_user_ns", "processor time of the server, user", "ns", Neither, Max, |s| Some(s.watched?.user_ns as f64)),
+    number("server_system_ns", "processor time of the server, system", "ns", Neither, Max, |s| Some(s.watched?.system_ns as f64)),
+    number("server_resident_bytes", "resident memory of the server", "B", Lower, Max, |s| Some(s.watched?.resident_bytes as f64)),
+    number("server_voluntary_switches", "voluntary context switches", "count", Neither, Max, |s| Some(s.watched?.voluntary_switches? as f64)),
+    number("server_involuntary_switches", "involuntary context switches", "count", Neither, Max, |s| Some(s.watched?.involuntary_switches? as f64)),
+    number("burst_mean", "connections served per wake-up", "per wake-up", Neither, Mean, |s| s.bursts.as_ref()?.mean()),
+    number("hit_rate", "hit rate", "share", Neither, Mean, |s| share(s.hits, s.gets)),
+    number("resident_share", "records resident after the prefill", "share", Neither, Mean, |s| s.resident),
+    number("service_inversion", "service inversion", "ratio", Lower, Mean, |s| s.files.as_ref()?.service_inversion),
+    number("bytes_received", "bytes received", "B", Neither, Sum, |s| Some(s.bytes_received as f64)),
+    number("duration_ns", "measured interval", "ns", Neither, Max, |s| Some(s.duration_ns as f64)),
+    number("intended", "requests intended", "count", Neither, Sum, |s| Some(s.intended as f64)),
+    number("answered", "requests answered", "count", Neither, Sum, |s| Some(s.answered as f64)),
+    number("censored", "requests censored", "count", Neither, Sum, |s| Some(s.censored as f64)),
+    number("errors", "error replies", "count", Lower, Sum, |s| Some(s.errors as f64)),
+    number("failed_share", "requests that failed without an answer", "share", Lower, Mean, |s| share(s.failures.total(), s.sent)),
+    number("timed_out", "requests without an answer in time", "count", Lower, Sum, |s| Some(s.failures.timed_out as f64)),
+    number("refused", "requests refused by the host", "count", Lower, Sum, |s| Some(s.failures.refused as f64)),
+    number("closed", "requests whose connection ended", "count", Lower, Sum, |s| Some(s.failures.closed as f64)),
+    number("no_port", "requests for which the generator had no port", "count", Neither, Sum, |s| Some(s.failures.no_port as f64)),
+    number("connection_resets", "connections that the generator reset", "count", Neither, Sum, |s| Some(s.carrier.as_ref()?.resets as f64)),
+    number("lost_connections", "connections lost", "count", Lower, Sum, |s| Some(s.lost_connections as f64)),
+    number("saturating_rps", "replies to saturating connections", "/s", Neither, Sum, |s| s.saturating_rps),
+    number("lateness_p99_ns", "generator's lateness, 99th percentile", "ns", Neither, Max, |s| at(s.lateness.as_ref()?, 99.0)),
+    number("generator_cpu", "processor time of the generator, share of one processor", "share", Neither, Mean, |s| Some(s.generator_cpu)),
+    number("generator_busy", "generator busy", "share", Neither, Max, |s| Some(s.generator_busy)),
+    number(OUTSTANDING_MEAN, "outstanding requests, counted", "count", Neither, Sum, |s| Some(s.outstanding_mean)),
+    number(OUTSTANDING_UNREAD, "replies arrived but unread, at most", "count", Neither, Sum, |s| Some(s.outstanding_unread)),
+    number(OUTSTANDING_EXPECTED, "outstanding requests, by time stamps", "count", Neither, Sum, |s| Some(s.outstanding_expected)),
+    number("stall_p999_ns", "stalls of the server's processor, 99.9th percentile", "ns", Neither, Max, |s| at(s.stalls.as_ref()?, 99.9)),
+    number("stall_max_ns", "stalls of the server's processor, maximum", "ns", Neither, Max, |s| Some(s.stalls.as_ref()?.max as f64)),
+    number("sets", "values stored", "count", Neither, Sum, |s| Some(s.sets as f64)),
+    number("gets", "keys read", "count", Neither, Sum, |s| Some(s.gets as f64)),
+];
+
+/// The metric of the growth of the server's memory for each connection.
+const CONNECTION_BYTES: &str = "server_connection_bytes";
+
+/// The distributions: prefix, title, which way is better, and the distribution.
+type Distribution = fn(&Summary) -> Option<&LatencyDistribution>;
+const DISTRIBUTIONS: [(&str, &str, Better, Distribution); 3] = [
+    (RESPONSE, "response time", Lower, |s| s.response.as_ref()),
+    ("service", "service time", Lower, |s| Some(&s.service)),
+    ("slip", "slip", Neither, |s| s.slip.as_ref()),
+];
+
+/// The points of a distribution: suffix, words, percentile. None: see [`point`].
+const POINTS: [(&str, &str, Option<f64>); 8] = [
+    ("mean", "mean", None),
+    ("min", "minimum", None),
+    ("p50", "median", Some(50.0)),
+    ("p90", "90th percentile", Some(90.0)),
+    ("p95", "95th percentile", Some(95.0)),
+    ("p99", "99th percentile", Some(99.0)),
+    ("p999", "99.9th percentile", Some(99.9)),
+    ("max", "maximum", None),
+];
+
+/// The definitions of all these metrics.
+pub(super) fn metrics() -> Vec<Metric> {
+    let define = |name: &str, title: &str, unit: &str, better| {
+        Metric::new(name, title, Unit::from(unit.to_owned()), better)
+    };
+    let mut metrics = Vec::new();
+    let bounded = "requests that were never answered may lie above this percentile";
+    for (prefix, title, better, _) in DISTRIBUTIONS {
+        for (suffix, words, _) in POINTS {
+            let name = format!("{prefix}_{suffix}_ns");
+            metrics.push(Metric {
+                bounded: (prefix != "slip").then(|| bounded.to_owned()),
+                ..define(&name, &format!("{title}, {words}"), "ns", better)
+            });
+        }
+    }
+    let numbers = NUMBERS.iter().map(|it| define(it.name, it.title, it.unit, it.better));
+    metrics.splice(0..0, numbers);
+    let growth = "growth of the server's resident memory per connection";
+    metrics.push(define(CONNECTION_BYTES, growth, "B", Neither));
+    metrics
+}
+
+/// A percentile of a distribution.
+fn at(distribution: &LatencyDistribution, wanted: f64) -> Option<f64> {
+    let mut points = distribution.percentiles.iter();
+    let (_, value) = points.find(|(percentile, _)| (percentile - wanted).abs() < 1e-9)?;
+    Some(*value as f64)
+}
+
+fn point(distribution: &LatencyDistribution, suffix: &str, percentile: Option<f64>) -> Option<f64> {
+    match (suffix, percentile) {
+        ("mean", _) => Some(distribution.mean),
+        ("min", _) => Some(distribution.min as f64),
+        ("max", _) => Some(distribution.max as f64),
+        (_, percentile) => at(distribution, percentile?),
+    }
+}
+
+/// Whether a point is a lower bound, because requests were never answered.
+fn is_bound(distribution: &LatencyDistribution, suffix: &str, percentile: Option<f64>) -> bool {
+    let Some(censored) = &distribution.censored else {
+        return false;
+    };
+    let mut bounds = censored.lower_bounds.iter();
+    match percentile {
+        Some(percentile) => bounds.any(|it| (it - percentile).abs() < 1e-9),
+        None => suffix != "min" && censored.count > 0,
+    }
+}
+
+/// Parses a summary.
+///
+/// # Errors
+/// It is none, or no request was answered: the reason of the trial's failure.
+pub(super) fn parse(text: &str) -> Result<Summary, String> {
+    let summary: Summary = serde_json::from_str(text)
+        .map_err(|error| format!("the generator's summary cannot be read: {error}"))?;
+    if !READABLE.contains(&summary.schema.as_str()) {
+        return Err(format!(
+            "the generator's summary is `{}`, not `{SCHEMA}`: it is of another build",
+            summary.schema
+        ));
+    }
+    if summary.answered == 0 || summary.service.count == 0 {
+        return Err(format!("none of {} requests was answered", summary.intended));
+    }
+    Ok(summary)
+}
+
+/// The summary among the lines of an output. None: there is none.
+pub(super) fn find(output: &str) -> Option<Result<Summary, String>> {
+    let is_summary = |line: &&str| line.starts_with('{') && line.contains("\"curtail.load/");
+    output.lines().rev().find(is_summary).map(parse)
+}
+
+/// A measurement, with its histograms.
+#[derive(Debug)]
+pub(super) struct Summarised {
+    pub(super) measured: Measured,
+    /// Of each name, base64 of HDR V2.
+    pub(super) histograms: Vec<(&'static str, String)>,
+    /// Requests that the server answered in the interval.
+    pub(super) answers: f64,
+}
+
+/// What these generators measured together. `connections` are those of each, if they are known.
+///
+/// # Errors
+/// A histogram is damaged.
+pub(super) fn summarise(
+    summaries: &[Summary],
+    connections: Option<u32>,
+    failures_max: f64,
+) -> Result<Summarised, String> {
+    let mut measured = Measured::default();
+    for number in &NUMBERS {
+        let values: Vec<f64> = summaries.iter().filter_map(number.of).collect();
+        // A sum or a mean over fewer generators would be of another load.
+        if values.len() == summaries.len()
+            && let Some(value) = number.across.of(&values)
+        {
+            measured.metrics.insert(number.name.to_owned(), value);
+        }
+    }
+    let mut histograms = Vec::new();
+    for (prefix, _, _, of) in DISTRIBUTIONS {
+        let parts: Vec<&LatencyDistribution> = summaries.iter().filter_map(of).collect();
+        let merged = match parts.as_slice() {
+            [only] => Some((*only).clone()),
+            parts => LatencyDistribution::merge(parts.iter().copied())
+                .map_err(|error| format!("the generators' {prefix} times: {error}"))?,
+        };
+        let Some(distribution) = merged else { continue };
+        for (suffix, _, percentile) in POINTS {
+            let name = format!("{prefix}_{suffix}_ns");
+            if let Some(value) = point(&distribution, suffix, percentile) {
+                measured.metrics.insert(name.clone(), value);
+            }
+            if is_bound(&distribution, suffix, percentile) {
+                measured.flags.entry(name).or_default().lower_bound = true;
+            }
+        }
+        histograms.push((prefix, distribution.hdr));
+        if prefix == RESPONSE
+            && let Some(censored) = distribution.censored
+        {
+            histograms.push(("censored", censored.hdr));
+        }
+    }
+    if let [only] = summaries {
+        add_series(only, &mut measured);
+    }
+    if let (Some(connections), [only]) = (connections, summaries) {
+        add_connection_bytes(only, connections, &mut measured);
+    }
+    after_a_stall(&mut measured);
+    measured.fault = judge(summaries, failures_max);
+    for summary in summaries {
+        closed_loop_at_its_limit(summary, &mut measured);
+    }
+    fails_slowly(&mut measured);
+    Ok(Summarised {
+        measured,
+        histograms,
+        answers: summaries.iter().map(Summary::answers_of_server).sum(),
+    })
+}
+
+fn add_series(summary: &Summary, measured: &mut Measured) {
+    let mut put = |name: &str, values: Vec<f64>| {
+        if !values.is_empty() {
+            measured.series.insert(name.to_owned(), values);
+        }
+    };
+    if let Some(bursts) = &summary.bursts {
+        put("bursts", bursts.counts.iter().map(|&it| it as f64).collect());
+    }
+    let deciles = summary.files.as_ref().and_then(|it| it.size_deciles.as_ref());
+    if let Some(deciles) = deciles {
+        put("size_deciles", deciles.deciles.iter().flatten().copied().collect());
+    }
+    let seconds = || summary.seconds.iter().take(limits::SERIES_LEN);
+    put("rate_rps", seconds().map(|it| it.rate_rps).collect());
+    put("p50_ns", seconds().map(|it| it.p50_ns as f64).collect());
+    put("p99_ns", seconds().map(|it| it.p99_ns as f64).collect());
+    put("errors", seconds().map(|it| it.errors as f64).collect());
+}
+
+fn add_connection_bytes(summary: &Summary, connections: u32, measured: &mut Measured) {
+    let Some(watched) = &summary.watched else { return };
+    let Some(before) = watched.resident_before_bytes else { return };
+    if summary.saturating_rps.is_none() && connections > 0 {
+        let each = (watched.resident_bytes as f64 - before as f64) / f64::from(connections);
+        measured.metrics.insert(CONNECTION_BYTES.to_owned(), each);
+    }
+}
+
+/// After a long stall of the machine, the highest latencies may be the stall's.
+fn after_a_stall(measured: &mut Measured) {
+    let Some(longest) = measured.metric("stall_max_ns") else { return };
+    if longest <= limits::STALL_NS as f64 {
+        return;
+    }
+    for prefix in [RESPONSE, "service"] {
+        for suffix in ["p999", "max"] {
+            let name = format!("{prefix}_{suffix}_ns");
+            if measured.metrics.contains_key(&name) {
+                let flag = measured.flags.entry(name).or_default();
+                flag.invalid = Some("the server's processor stalled".to_owned());
+            }
+        }
+    }
+}
+
+/// The rule for every trial of every experiment.
+fn judge(summaries: &[Summary], failures_max: f64) -> Option<Fault> {
+    let fault = |class, reason: &str| {
+        Some(Fault {
+            class,
+            reason: reason.to_owned(),
+        })
+    };
+    if summaries.iter().any(|it| !it.littles_law().holds) {
+        let reason = "the requests counted as outstanding are not those of the time stamps";
+        return fault(FaultClass::Instrument, reason);
+    }
+    if summaries.iter().any(|it| it.failures.no_port > 0) {
+        return fault(FaultClass::Invalid, "the generator had no free port");
+    }
+    let is_late = |it: &&Summary| it.generator_limited && it.response.is_some();
+    if summaries.iter().any(|it| is_late(&it)) {
+        return fault(FaultClass::Invalid, "the generator was late");
+    }
+    if summaries.iter().flat_map(|it| &it.agents).any(|it| it.missing.is_some()) {
+        return fault(FaultClass::Invalid, "an agent was lost");
+    }
+    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
+    let failures = sum(|it| it.errors + it.failures.total() + it.lost_connections);
+    let asked = sum(|it| it.intended).max(1);
+    if failures as f64 > failures_max * asked as f64 {
+        return fault(FaultClass::Failing, "errors, lost connections or refused requests");
+    }
+    None
+}
+
+/// A generator of a closed loop that was never idle would have asked for more: its rate is a lower
+/// bound of what the server can do, and its latencies are its own.
+fn closed_loop_at_its_limit(summary: &Summary, measured: &mut Measured) {
+    if !summary.generator_limited || summary.response.is_some() {
+        return;
+    }
+    for name in [ACHIEVED_RPS, "requests_per_s", "clients_over_mean_rps"] {
+        if measured.metrics.contains_key(name) {
+            measured.flags.entry(name.to_owned()).or_default().lower_bound = true;
+        }
+    }
+    for (suffix, ..) in POINTS {
+        let flag = measured.flags.entry(format!("service_{suffix}_ns")).or_default();
+        flag.invalid = Some("the generator was busy all the time".to_owned());
+    }
+}
+
+/// The latencies of a server that fails are lower bounds: a refusal is faster than the work.
+fn fails_slowly(measured: &mut Measured) {
+    let fails = |it: &Fault| it.class == FaultClass::Failing;
+    if !measured.fault.as_ref().is_some_and(fails) {
+        return;
+    }
+    for prefix in [RESPONSE, "service"] {
+        for (suffix, ..) in POINTS {
+            let name = format!("{prefix}_{suffix}_ns");
+            if measured.metrics.contains_key(&name) {
+                measured.flags.entry(name).or_default().lower_bound = true;
+            }
+        }
+    }
+}
