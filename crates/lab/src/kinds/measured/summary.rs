@@ -321,26 +321,30 @@ fn judge(summaries: &[Summary], failures_max: f64) -> Option<Fault> {
         })
     };
     if summaries.iter().any(|it| !it.littles_law().holds) {
-        let reason = "the requests counted as outstanding are not those of the time stamps";
+        let reason = "the requests counted as outstanding contradict the time stamps";
         return fault(FaultClass::Instrument, reason);
     }
-    if summaries.iter().any(|it| it.failures.no_port > 0) {
+    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
+    let most = failures_max * sum(|it| it.intended).max(1) as f64;
+    // A late generator may lose requests, but it makes no server answer with an error.
+    if sum(|it| it.errors) as f64 > most {
+        return fault(FaultClass::Failing, "it answers with errors");
+    }
+    if sum(|it| it.failures.no_port) > 0 {
         return fault(FaultClass::Invalid, "the generator had no free port");
     }
-    let is_late = |it: &&Summary| it.generator_limited && it.response.is_some();
-    if summaries.iter().any(|it| is_late(&it)) {
+    let is_late = |it: &Summary| it.generator_limited && it.response.is_some();
+    if summaries.iter().any(is_late) {
         return fault(FaultClass::Invalid, "the generator was late");
     }
-    if summaries.iter().flat_map(|it| &it.agents).any(|it| it.missing.is_some()) {
+    let lacks = |it: &Summary| it.agents.iter().any(|agent| agent.missing.is_some());
+    if summaries.iter().any(lacks) {
         return fault(FaultClass::Invalid, "an agent was lost");
     }
-    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
     let failures = sum(|it| it.errors + it.failures.total() + it.lost_connections);
-    let asked = sum(|it| it.intended).max(1);
-    if failures as f64 > failures_max * asked as f64 {
-        return fault(FaultClass::Failing, "errors, lost connections or refused requests");
-    }
-    None
+    (failures as f64 > most)
+        .then(|| fault(FaultClass::Failing, "it loses connections or leaves requests unanswered"))
+        .flatten()
 }
 
 /// A generator of a closed loop that was never idle would have asked for more: its rate is a lower
@@ -373,5 +377,183 @@ fn fails_slowly(measured: &mut Measured) {
                 measured.flags.entry(name).or_default().lower_bound = true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distribution(unit: u64) -> LatencyDistribution {
+        let mut histogram = measure::Histogram::new();
+        histogram.record_n(unit, 100);
+        LatencyDistribution {
+            count: 100,
+            mean: unit as f64,
+            min: 1,
+            max: 10 * unit,
+            percentiles: [50.0, 90.0, 95.0, 99.0, 99.9]
+                .map(|p| (p, (p * unit as f64) as u64))
+                .to_vec(),
+            hdr: histogram.to_base64(),
+            censored: None,
+        }
+    }
+
+    /// An open loop that answered 100 of 110 requests in half a second.
+    fn summary() -> Summary {
+        let text = format!(
+            r#"{{"schema": "{SCHEMA}", "demand": "open", "offered_rps": 200.0,
+            "duration_ns": 500000000, "intended": 110, "sent": 105, "answered": 100,
+            "censored": 10, "errors": 0, "achieved_rps": 160.0, "gets": 90, "hits": 45, "sets": 10,
+            "lost_connections": 0, "resident": 0.75, "response": null,
+            "service": {0}, "slip": {0}, "lateness": {0}, "generator_limited": false,
+            "generator_cpu": 0.5, "generator_busy": 0.25, "outstanding_mean": 1.0,
+            "outstanding_expected": 1.02, "bytes_sent": 1, "bytes_received": 2}}"#,
+            serde_json::to_string(&distribution(100)).unwrap()
+        );
+        let mut summary: Summary = serde_json::from_str(&text).unwrap();
+        summary.response = Some(LatencyDistribution {
+            censored: Some(load::summary::Censored {
+                count: 10,
+                lower_bounds: vec![95.0, 99.0, 99.9],
+                hdr: "censored".to_owned(),
+            }),
+            ..distribution(1_000)
+        });
+        summary
+    }
+
+    fn closed() -> Summary {
+        Summary {
+            demand: load::summary::Loop::Closed,
+            response: None,
+            slip: None,
+            lateness: None,
+            ..summary()
+        }
+    }
+
+    fn measured(summaries: &[Summary]) -> Measured {
+        summarise(summaries, Some(8), 0.01).unwrap().measured
+    }
+
+    fn fault(change: impl Fn(&mut Summary)) -> Option<FaultClass> {
+        let mut summary = summary();
+        change(&mut summary);
+        measured(&[summary]).fault.map(|it| it.class)
+    }
+
+    #[test]
+    fn a_summary_becomes_the_metrics_that_are_defined() {
+        let mut with_cost = summary();
+        with_cost.watched = Some(load::summary::Watched {
+            user_ns: 3_000,
+            system_ns: 5_000,
+            resident_bytes: 700,
+            resident_before_bytes: Some(300),
+            voluntary_switches: Some(8),
+            involuntary_switches: None,
+        });
+        with_cost.bursts = Some(load::summary::Bursts {
+            counts: vec![3, 0, 1],
+            connections: 6,
+        });
+        let of = summarise(&[with_cost], Some(8), 0.01).unwrap();
+        let value = |name: &str| of.measured.metric(name);
+        assert_eq!(of.answers, 80.0);
+        assert_eq!(value("response_p999_ns"), Some(99_900.0));
+        assert_eq!(value("service_p50_ns"), Some(5_000.0));
+        assert_eq!(value("hit_rate"), Some(0.5));
+        assert_eq!(value("server_connection_bytes"), Some(50.0));
+        // 8 µs for the 80 answers of half a second at 160 per second.
+        assert_eq!(value("server_cpu_ns_per_request"), Some(100.0));
+        assert_eq!(value("server_involuntary_switches"), None);
+        assert_eq!((value("burst_mean"), &of.measured.series["bursts"][..]), (Some(1.5), &[3.0, 0.0, 1.0][..]));
+        assert!(of.measured.is_lower_bound("response_p95_ns"));
+        assert!(of.measured.is_lower_bound("response_max_ns"));
+        assert!(!of.measured.is_lower_bound("response_p50_ns"));
+        assert!(!of.measured.is_lower_bound("service_p99_ns"));
+        assert_eq!(of.measured.fault, None);
+        let known: Vec<String> = metrics().into_iter().map(|it| it.name).collect();
+        for name in of.measured.metrics.keys().chain(of.measured.flags.keys()) {
+            assert!(known.contains(name), "{name}");
+        }
+        let names: Vec<&str> = of.histograms.iter().map(|it| it.0).collect();
+        assert_eq!(names, ["response", "censored", "service", "slip"]);
+    }
+
+    #[test]
+    fn one_rule_judges_every_trial() {
+        use FaultClass::{Failing, Instrument, Invalid};
+        assert_eq!(fault(|_| ()), None);
+        assert_eq!(fault(|it| it.outstanding_expected = 2.0), Some(Instrument));
+        assert_eq!(fault(|it| it.generator_limited = true), Some(Invalid));
+        assert_eq!(fault(|it| it.failures.no_port = 1), Some(Invalid));
+        assert_eq!(fault(|it| it.errors = 1), None);
+        assert_eq!(fault(|it| it.errors = 2), Some(Failing));
+        assert_eq!(fault(|it| it.lost_connections = 2), Some(Failing));
+        assert_eq!(fault(|it| it.failures.timed_out = 2), Some(Failing));
+        // What a late generator loses may be its own fault; an error is not.
+        let late = |it: &mut Summary| it.generator_limited = true;
+        assert_eq!(fault(|it| { late(it); it.failures.timed_out = 2 }), Some(Invalid));
+        assert_eq!(fault(|it| { late(it); it.errors = 2 }), Some(Failing));
+    }
+
+    #[test]
+    fn a_refusal_is_no_fast_answer() {
+        let mut failing = summary();
+        failing.errors = 100;
+        let failing = measured(&[failing]);
+        assert!(failing.is_lower_bound("service_p50_ns") && failing.is_lower_bound("response_mean_ns"));
+        assert!(!failing.is_lower_bound(ACHIEVED_RPS));
+    }
+
+    #[test]
+    fn a_closed_loop_that_is_never_idle_gives_a_lower_bound() {
+        let mut busy = closed();
+        busy.generator_limited = true;
+        let busy = measured(&[busy]);
+        assert_eq!(busy.fault, None);
+        assert!(busy.is_lower_bound(ACHIEVED_RPS));
+        assert_eq!((busy.valid(ACHIEVED_RPS), busy.valid("service_p99_ns")), (Some(160.0), None));
+        assert_eq!(measured(&[closed()]).metric("response_p99_ns"), None);
+    }
+
+    #[test]
+    fn several_generators_are_one_load() {
+        let mut other = closed();
+        other.service = distribution(300);
+        other.achieved_rps = 40.0;
+        other.outstanding_expected = 1.0;
+        let both = measured(&[closed(), other]);
+        assert_eq!(both.metric(ACHIEVED_RPS), Some(200.0));
+        assert_eq!(both.metric("intended"), Some(220.0));
+        // Of the merged histogram: half of the requests took 100 ns, half 300.
+        assert_eq!(both.metric("service_p50_ns"), Some(100.0));
+        assert_eq!(both.metric("service_p90_ns"), Some(300.0));
+        assert_eq!(both.metric("burst_mean"), None);
+    }
+
+    #[test]
+    fn after_a_stall_the_highest_latencies_do_not_count() {
+        let mut stalled = summary();
+        stalled.stalls = Some(distribution(limits::STALL_NS));
+        let stalled = measured(&[stalled]);
+        assert_eq!(stalled.valid("response_p999_ns"), None);
+        assert!(stalled.valid("response_p99_ns").is_some());
+    }
+
+    #[test]
+    fn what_cannot_be_a_measurement_says_why() {
+        let text = |summary: &Summary| serde_json::to_string(summary).unwrap();
+        let silent = Summary { answered: 0, ..summary() };
+        assert_eq!(parse(&text(&silent)).unwrap_err(), "none of 110 requests was answered");
+        let other = Summary { schema: "curtail.load/9".to_owned(), ..summary() };
+        assert!(parse(&text(&other)).unwrap_err().contains("of another build"));
+        assert!(parse("{\"schema\":").unwrap_err().contains("cannot be read"));
+        let output = format!("progress\n{}\n{{\"more\": 1}}\n", text(&summary()));
+        assert_eq!(find(&output).unwrap().unwrap().intended, 110);
+        assert!(find("progress\n").is_none());
     }
 }
