@@ -64,7 +64,7 @@ fn serve(socket: &UdpSocket, network: Network) {
             Network::DelaysEveryTenth if count % 10 == 0 => {
                 let socket = socket.try_clone().unwrap();
                 thread::spawn(move || {
-                    thread::sleep(Duration::from_millis(200));
+                    thread::sleep(Duration::from_millis(1000));
                     send(&socket, peer, number, &[answer]);
                 });
             }
