@@ -10,6 +10,9 @@ use report::Run;
 use report::compare::{self, Bound};
 
 mod ab;
+mod shipped;
+
+pub(crate) use shipped::LABORATORY;
 
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
@@ -151,8 +154,9 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::List => {
-            for (name, question) in ::lab::list()? {
-                println!("{name:16} {question}");
+            for shipped in LABORATORY.shipped {
+                let question = LABORATORY.load(shipped.name)?.question()?;
+                println!("{:16} {question}", shipped.name);
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -178,8 +182,8 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
 
 impl RunFlags {
     fn open(&self) -> anyhow::Result<(Experiment, Options)> {
-        let experiment = Experiment::load(&self.experiment)?;
-        let mut options = Options::new()?;
+        let experiment = LABORATORY.load(&self.experiment)?;
+        let mut options = LABORATORY.options()?;
         options.quick = self.quick;
         options.fresh = self.fresh;
         options.seed = self.seed;
@@ -210,7 +214,7 @@ fn show(what: &str, toml: bool) -> anyhow::Result<ExitCode> {
         print!("{}", report::text_summary(&Run::open(what)?)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let experiment = Experiment::load(what)?;
+    let experiment = LABORATORY.load(what)?;
     if toml {
         print!("{}", experiment.toml());
     } else {

@@ -4,10 +4,6 @@
 //! unknown key is an error with file, line and the most similar known key. Every value is checked,
 //! with and without the changes of `[quick]`, before any process is started.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
-
 use report::figure::{self, Figure};
 use report::published::{self, Published};
 use report::record::{Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
@@ -31,88 +27,8 @@ pub struct Experiment {
     path: String,
     /// The file's text.
     text: String,
-    /// The kinds that it may be of.
-    kinds: Vec<Entry>,
-}
-
-/// An experiment inside this program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shipped {
-    /// Its name.
-    pub name: &'static str,
-    /// The text of its file.
-    pub text: &'static str,
-}
-
-/// Lists the files of `experiments/` by name.
-macro_rules! shipped {
-    ($($name:literal),* $(,)?) => {
-        &[$(Shipped {
-            name: $name,
-            text: include_str!(concat!("../../../experiments/", $name, ".toml")),
-        }),*]
-    };
-}
-
-/// The experiments inside this program.
-#[must_use]
-pub fn shipped() -> &'static [Shipped] {
-    shipped![
-        "blocking-bursts",
-        "blocking-cdf",
-        "blocking-datasize",
-        "blocking-deciles",
-        "blocking-hits",
-        "blocking-inversion",
-        "blocking-load-levels",
-        "blocking-model",
-        "blocking-nginx",
-        "blocking-steps",
-        "connections",
-        "cost-mixes",
-        "echo-gets",
-        "energy-day",
-        "energy-delay",
-        "energy-pareto",
-        "energy-peak",
-        "energy-software",
-        "energy-speed",
-        "energy-sweep",
-        "energy-why",
-        "fairness",
-        "idle-memory",
-        "instructions",
-        "long-values",
-        "profiles",
-        "protocols",
-        "published-runtimes",
-        "rate-ladder",
-        "runtimes",
-        "smoke",
-        "steering-cas",
-        "steering-cores",
-        "steering-hero",
-        "steering-loss",
-        "steering-ours",
-        "steering-skew",
-        "steering-stall",
-        "steering-top",
-        "tail-half",
-        "tail-nine-tenths",
-        "textile-clients",
-        "textile-failures",
-        "textile-iterations",
-        "textile-load",
-        "textile-locks",
-        "textile-profile",
-        "textile-sizes",
-        "textile-start",
-        "textile-sustained",
-        "textile-table",
-        "tier-extstore",
-        "tier-hits",
-        "updates",
-    ]
+    /// The kinds that it may be of beside the laboratory's own.
+    pub(crate) kinds: &'static [Entry],
 }
 
 /// The keys that every kind of experiment has.
@@ -395,53 +311,14 @@ impl Content {
 }
 
 impl Experiment {
-    /// Loads an experiment by its shipped name or by the path of a file (which contains a `/` or
-    /// ends in `.toml`).
-    ///
-    /// # Errors
-    /// There is no such experiment, or it is unreadable or invalid; the message names the place.
-    pub fn load(name_or_path: &str) -> Result<Self, Error> {
-        if let Some(known) = shipped().iter().find(|known| known.name == name_or_path) {
-            return Self::parse(known.name, &format!("{}.toml", known.name), known.text);
-        }
-        let path = Path::new(name_or_path);
-        let is_toml = path
-            .extension()
-            .is_some_and(|extension| extension == "toml");
-        if !is_toml && !name_or_path.contains('/') && !path.is_file() {
-            return Err(Error::NoSuchExperiment {
-                name: name_or_path.to_owned(),
-                shipped: shipped()
-                    .iter()
-                    .map(|known| known.name)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-                suggestion: nearest(name_or_path, shipped().iter().map(|known| known.name))
-                    .map(str::to_owned),
-            });
-        }
-        let mut text = String::new();
-        let file = File::open(path).map_err(Error::file("open", path))?;
-        file.take(limits::EXPERIMENT_LEN + 1)
-            .read_to_string(&mut text)
-            .map_err(Error::file("read", path))?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        Self::parse(&name, name_or_path, &text)
-    }
-
-    /// Parses an experiment from `text`; messages call it `path`.
-    ///
-    /// # Errors
-    /// It is invalid; the message names the place.
-    pub fn parse(name: &str, path: &str, text: &str) -> Result<Self, Error> {
-        Self::parse_of(kinds::SHIPPED, name, path, text)
-    }
-
-    /// Parses an experiment of one of these kinds.
-    ///
-    /// # Errors
-    /// As [`Experiment::parse`].
-    pub fn parse_of(kinds: &[Entry], name: &str, path: &str, text: &str) -> Result<Self, Error> {
+    /// Parses an experiment from `text`, which may be of these `kinds` beside the laboratory's own;
+    /// messages call it `path`.
+    pub(crate) fn parse_of(
+        kinds: &'static [Entry],
+        name: &str,
+        path: &str,
+        text: &str,
+    ) -> Result<Self, Error> {
         if text.len() as u64 > limits::EXPERIMENT_LEN {
             return Err(Error::Experiment {
                 place: path.to_owned(),
@@ -452,7 +329,7 @@ impl Experiment {
             name: name.to_owned(),
             path: path.to_owned(),
             text: text.to_owned(),
-            kinds: kinds.to_vec(),
+            kinds,
         };
         let check = |quick| {
             let content = experiment.content(quick)?;
@@ -515,9 +392,9 @@ impl Experiment {
     /// The kind of that name; `cache` if the file names none.
     fn entry(&self, kind: Option<&Spanned<DeValue<'_>>>) -> Result<Entry, Error> {
         let name = kind.map_or(Some("cache"), |it| it.get_ref().as_str());
-        let entry = self.kinds.iter().find(|it| Some(it.name) == name);
+        let entry = kinds::all(self.kinds).find(|it| Some(it.name) == name);
         entry.copied().ok_or_else(|| {
-            let names: Vec<&str> = self.kinds.iter().map(|it| it.name).collect();
+            let names: Vec<&str> = kinds::all(self.kinds).map(|it| it.name).collect();
             let near = nearest(name.unwrap_or_default(), names.iter().copied());
             let remedy = match near {
                 Some(near) => did_you_mean(Some(near)),

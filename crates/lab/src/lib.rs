@@ -23,8 +23,10 @@ mod hosts_table;
 mod interval;
 pub mod kind;
 mod kinds;
+mod laboratory;
 pub mod limits;
 mod location;
+pub mod model;
 mod overlay;
 mod placeholder;
 pub mod plan;
@@ -38,21 +40,8 @@ mod run_folder;
 mod tests;
 
 pub use error::Error;
-pub use experiment::{Experiment, Shipped, shipped};
+pub use experiment::Experiment;
+pub use laboratory::{Laboratory, Shipped};
 pub use plan::{Options, plan_text};
 pub use progress::{BarReporter, Event, LineReporter, Progress, Reporter, for_stderr};
 pub use run::{Ending, RunOutcome, run};
-
-/// Name and question of each shipped experiment.
-///
-/// # Errors
-/// A shipped experiment is invalid, which is a bug.
-pub fn list() -> Result<Vec<(&'static str, String)>, Error> {
-    shipped()
-        .iter()
-        .map(|known| {
-            let experiment = Experiment::load(known.name)?;
-            Ok((known.name, experiment.question()?))
-        })
-        .collect()
-}

@@ -12,14 +12,6 @@ pub const ARGUMENTS: usize = 128;
 pub const LEVELS: usize = 256;
 /// Trials of which `lab plan` shows the order.
 pub const ORDER_SHOWN: usize = 8;
-/// Requests that a model simulates.
-pub const MODEL_REQUESTS: usize = 100_000_000;
-/// Servers of a model.
-pub const MODEL_SERVERS: usize = 1_024;
-/// Connections of a simulated web server.
-pub const MODEL_CONNECTIONS: usize = 100_000;
-/// Megabytes of its files and of its page cache.
-pub const MODEL_MEGABYTES: usize = 100_000;
 /// Longest time between two readings of meters while a program runs. Counters of RAPL
 /// have 32 bits: those in units of 15 µJ wrap around after 66 kJ, which is 3.6 minutes at 300 W.
 pub const METER_GAP: Duration = Duration::from_secs(60);

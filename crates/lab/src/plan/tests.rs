@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::experiment::shipped;
+use crate::tests::repository::text_of;
 
 /// The smoke experiment with `count` levels, on a machine with two processors and both servers.
 pub(crate) fn plan(count: usize) -> Plan {
@@ -24,7 +24,7 @@ pub(crate) fn plan_with(count: usize, tables: &str) -> Plan {
 
 /// A shipped experiment on that machine.
 pub(crate) fn plan_of(name: &str, quick: bool) -> Plan {
-    resolved(text_of(name), name, quick)
+    resolved(&text_of(name), name, quick)
 }
 
 /// The smoke experiment on that machine, without memcached.
@@ -42,10 +42,6 @@ pub(crate) fn plan_without_memcached(quick: bool) -> Plan {
 /// The kind of trial of a plan.
 pub(crate) fn kind(plan: &Plan) -> Box<dyn Kind> {
     kind_of(plan, &Options::new().unwrap()).unwrap()
-}
-
-fn text_of(name: &str) -> &'static str {
-    shipped().iter().find(|it| it.name == name).unwrap().text
 }
 
 fn resolved(text: &str, name: &str, quick: bool) -> Plan {

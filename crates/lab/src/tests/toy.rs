@@ -20,7 +20,7 @@ struct Dice {
     throws: u64,
 }
 
-const DICE: Entry = Entry::of::<Dice>("dice");
+pub(crate) const DICE: Entry = Entry::of::<Dice>("dice");
 
 impl Kind for Dice {
     fn metrics(&self) -> Vec<Metric> {
@@ -68,7 +68,7 @@ impl Kind for Dice {
     }
 }
 
-const FILE: &str = r#"
+pub(crate) const FILE: &str = r#"
 kind = "dice"
 question = "Which dice show more?"
 seed = 2
@@ -88,7 +88,7 @@ y = "throws"
 fn options(runs: &Path) -> Options {
     Options {
         runs: runs.to_owned(),
-        kinds: vec![DICE],
+        kinds: &[DICE],
         // It is read as a whole for the record of the host.
         curtail: "/bin/sh".into(),
         ..Options::new().unwrap()
@@ -164,7 +164,7 @@ fn a_kind_of_one_file_is_run_resumed_and_drawn() {
 #[test]
 fn a_kind_that_is_not_listed_is_unknown() {
     let refused = Experiment::parse("dice", "dice.toml", FILE).unwrap_err();
-    let expected = "dice.toml:2: `kind` is no kind of trial; known are cache, model, program";
+    let expected = "dice.toml:2: `kind` is no kind of trial; known are cache, program";
     assert_eq!(refused.to_string(), expected);
     let misspelt = FILE.replace("throws = 4", "throw = 4");
     let refused = Experiment::parse_of(&[DICE], "dice", "dice.toml", &misspelt).unwrap_err();
