@@ -154,10 +154,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::List => {
-            for shipped in LABORATORY.shipped {
-                let question = LABORATORY.load(shipped.name)?.question()?;
-                println!("{:16} {question}", shipped.name);
-            }
+            print!("{}", LABORATORY.list()?);
             Ok(ExitCode::SUCCESS)
         }
         Verb::Show { what, toml } => show(what, *toml),

@@ -4,6 +4,8 @@
 //! unknown key is an error with file, line and the most similar known key. Every value is checked,
 //! with and without the changes of `[quick]`, before any process is started.
 
+use std::time::Duration;
+
 use report::figure::{self, Figure};
 use report::published::{self, Published};
 use report::record::{Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
@@ -36,6 +38,12 @@ pub struct Experiment {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct General {
     question: String,
+    #[serde(default)]
+    study: Option<String>,
+    #[serde(default)]
+    after: Option<String>,
+    #[serde(default)]
+    takes: Option<Takes>,
     seed: u64,
     repeats: RepeatsSpec,
     #[serde(default)]
@@ -57,8 +65,11 @@ struct General {
 }
 
 /// The names of the keys of [`General`], and of those that are read before it.
-const GENERAL: [&str; 13] = [
+const GENERAL: [&str; 16] = [
     "question",
+    "study",
+    "after",
+    "takes",
     "seed",
     "repeats",
     "retries",
@@ -72,6 +83,10 @@ const GENERAL: [&str; 13] = [
     "kind",
     "quick",
 ];
+
+/// `takes = "1.5s"`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Takes(#[serde(with = "location::duration_text")] Duration);
 
 /// `repeats = 15`, or `repeats = { least = 5, most = 30, metric = "…", width = 0.05 }`.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,6 +141,12 @@ impl<'de> Deserialize<'de> for RepeatsSpec {
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) question: String,
+    /// The study that it belongs to.
+    pub(crate) study: Option<String>,
+    /// The published figure or table that it repeats.
+    pub(crate) after: Option<String>,
+    /// How long a trial usually takes.
+    takes: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) kind_name: &'static str,
     pub(crate) kind: Box<dyn Kind>,
@@ -289,6 +310,7 @@ impl Content {
             quick: false,
             seed: self.seed,
             retries: self.retries,
+            takes_ns: self.takes.map(|it| it.as_nanos() as u64),
             notes: Vec::new(),
             settings: settings.map_err(problem)?,
             metrics: self.kind.metrics(),
@@ -373,6 +395,9 @@ impl Experiment {
         let general = General::deserialize(general).map_err(explain)?;
         Ok(Content {
             question: general.question,
+            study: general.study,
+            after: general.after,
+            takes: general.takes.map(|it| it.0),
             seed: general.seed,
             kind_name: entry.name,
             kind,

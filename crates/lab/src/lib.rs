@@ -25,6 +25,7 @@ pub mod kind;
 mod kinds;
 mod laboratory;
 pub mod limits;
+mod list;
 mod location;
 pub mod model;
 mod overlay;

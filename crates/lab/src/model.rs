@@ -12,7 +12,9 @@ use report::record::{Better, Factor, Factors, Measured, Metric, Unit, Value};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, did_you_mean, nearest};
-use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, Violation, settings_of};
+use crate::kind::{
+    Context, Entry, Estimate, Kind, Performed, Trial, TrialError, Violation, settings_of,
+};
 
 mod settings;
 
@@ -152,8 +154,9 @@ impl<R: Registry> Kind for Modelled<R> {
         Ok(())
     }
 
-    fn estimate(&self, factors: &Factors) -> Duration {
-        self.read(factors).map_or(Duration::ZERO, |it| it.takes())
+    fn estimate(&self, factors: &Factors) -> Estimate {
+        let simulation = self.read(factors);
+        Estimate::about(simulation.map_or(Duration::ZERO, |it| it.takes()))
     }
 
     fn schedule(&self, factors: &Factors) -> String {

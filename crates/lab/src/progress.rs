@@ -19,7 +19,7 @@ pub struct Progress {
     pub done: usize,
     /// Trials of the plan.
     pub total: usize,
-    /// Time left, estimated from the mean duration of the trials so far.
+    /// Time left, as the trials so far suggest.
     pub left: Duration,
 }
 
@@ -43,6 +43,8 @@ pub enum Event<'a> {
         plan: &'a Plan,
         /// The trial.
         planned: &'a PlannedTrial,
+        /// How long it will take, probably.
+        expected: Duration,
         /// Progress before it.
         progress: Progress,
     },

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::*;
 use crate::Experiment;
 use crate::error::Error;
-use crate::kind::{Context, Entry, Performed, Trial, TrialError, settings_of};
+use crate::kind::{Context, Entry, Estimate, Performed, Trial, TrialError, settings_of};
 use crate::plan::order;
 use crate::tests::model;
 
@@ -34,8 +34,8 @@ impl Kind for Plain {
         Ok(Performed::default())
     }
 
-    fn estimate(&self, _: &Factors) -> Duration {
-        Duration::ZERO
+    fn estimate(&self, _: &Factors) -> Estimate {
+        Estimate::about(Duration::ZERO)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::relayed;
 use crate::hosts_table::HostsTable;
 use crate::kind::{
-    Context, Entry, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
+    Context, Entry, Estimate, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
 };
 use crate::{host, location};
 use crate::plan::Options;
@@ -330,7 +330,11 @@ impl Kind for Cache {
         trial::add_versions(self, cells, context, &hosts)
     }
 
-    fn estimate(&self, factors: &Factors) -> Duration {
+    fn needs_root(&self) -> bool {
+        self.hosts.has_namespaces()
+    }
+
+    fn estimate(&self, factors: &Factors) -> Estimate {
         /// Starting a server, its first reply, stopping it, writing the record.
         const START_STOP: Duration = Duration::from_millis(250);
         /// Opening one connection, paced.
@@ -338,11 +342,11 @@ impl Kind for Cache {
         /// Prefill of one record, and reading a sample back.
         const FILL: Duration = Duration::from_nanos(2_200);
         let load = self.load_at(factors).unwrap_or(self.settings.load.clone());
-        START_STOP
+        Estimate::about(START_STOP
             + CONNECT.saturating_mul(load.connections)
             + FILL.saturating_mul(u32::try_from(load.records).unwrap_or(u32::MAX))
             + Duration::from_nanos(self.settings.warmup_ns)
-            + Duration::from_nanos(self.settings.trial_ns)
+            + Duration::from_nanos(self.settings.trial_ns))
     }
 
     fn group(&self, factors: &Factors) -> Factors {

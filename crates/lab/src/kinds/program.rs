@@ -43,7 +43,7 @@ use crate::error::Error;
 use crate::relayed;
 use crate::hosts_table::HostsTable;
 use crate::kind::{
-    Context, Entry, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
+    Context, Entry, Estimate, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
 };
 use crate::plan::Options;
 use crate::{host, limits, location, placeholder};
@@ -312,7 +312,11 @@ impl Kind for Program {
 
     /// The longest that one attempt may take: each process beside the program may start and stop
     /// late, and the program of the input may end late.
-    fn estimate(&self, factors: &Factors) -> Duration {
+    fn needs_root(&self) -> bool {
+        self.disk.is_some() || self.hosts.has_namespaces()
+    }
+
+    fn estimate(&self, factors: &Factors) -> Estimate {
         let timeouts = limits::Timeouts::default();
         let of_input = |input: &[String]| match input.is_empty() {
             true => Duration::ZERO,
@@ -325,7 +329,7 @@ impl Kind for Program {
         let stagger = self.program.stagger(factors).unwrap_or_default() * u32::from(last);
         let program = self.program.timeout + stagger + of_input(&self.program.input);
         let disk = self.disk.as_ref().map_or(Duration::ZERO, DiskTable::estimate);
-        program + before + beside + disk
+        Estimate::about(program + before + beside + disk)
     }
 
     fn stages(&self, cells: Vec<Factors>, repeats: Repeats) -> Vec<Stage> {
@@ -352,10 +356,6 @@ impl Kind for Program {
     }
 
     /// Nothing is known of a program before its first trial but its limit.
-    fn estimate_is_limit(&self) -> bool {
-        true
-    }
-
     fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(disk) = &self.disk {

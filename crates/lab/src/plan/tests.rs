@@ -140,12 +140,48 @@ fn the_shipped_experiments_keep_their_time() {
         ("smoke", false, 20),
     ] {
         let plan = plan_of(name, quick);
-        let (least, most) = estimate::run(&plan, &*kind(&plan));
-        assert!(
-            least <= most,
-            "{name}, quick {quick}: {least:?} to {most:?}"
-        );
-        assert!(most.as_secs() <= most_s, "{name}, quick {quick}: {most:?}");
+        let total = estimate::Total::of(&plan, &*kind(&plan));
+        assert!(total.least <= total.likely, "{name}: {total:?}");
+        assert!(total.likely.as_secs() <= most_s, "{name}: {total:?}");
+    }
+}
+
+fn total(text: &str, quick: bool) -> estimate::Total {
+    let experiment = Experiment::parse("any", "any.toml", text).unwrap();
+    let content = experiment.content(quick).unwrap();
+    estimate::Total::of(&content.plan().unwrap(), &*content.kind)
+}
+
+#[test]
+fn an_estimate_is_what_trials_take_and_its_bound_what_they_may() {
+    let table = text_of("textile-table");
+    assert_eq!(
+        total(&table, true).words(),
+        "12 trials of about 900 ms: 10.8 s (at most 2 h 32 min)"
+    );
+    let long = total(&table, false).words();
+    assert!(
+        long.starts_with("240 trials of about 6 s: 24 min 0 s (at most "),
+        "{long}"
+    );
+    let smoke = total(&text_of("smoke"), false).words();
+    assert!(!smoke.contains("at most"), "{smoke}");
+}
+
+#[test]
+fn no_short_form_takes_half_an_hour() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        if !text.contains("kind = \"model\"") {
+            let total = total(&text, true);
+            assert!(
+                total.likely.as_secs() < 1_800,
+                "{}: {total:?}",
+                path.display()
+            );
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use report::figure::{Figure, FigureKind};
 use report::record::{Better, Factor, Factors, Measured, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, settings_of};
+use crate::kind::{Context, Entry, Estimate, Kind, Performed, Trial, TrialError, settings_of};
 use crate::tests::records::{only_run, trials};
 use crate::{Ending, Error, Experiment, LineReporter, Options, RunOutcome, plan_text};
 
@@ -37,8 +37,8 @@ impl Kind for Dice {
         settings_of(self)
     }
 
-    fn estimate(&self, _: &Factors) -> Duration {
-        Duration::from_micros(1)
+    fn estimate(&self, _: &Factors) -> Estimate {
+        Estimate::about(Duration::from_micros(1))
     }
 
     fn figures(&self, _: &[Factor]) -> Vec<Figure> {

@@ -124,7 +124,7 @@ fn the_longest_time_of_a_trial_holds_all_its_limits() {
     let beside = "[[beside]]\nname = \"b\"\ncommand = [\"b\"]\n";
     let estimate = |text: &str| {
         let program: Program = toml::from_str(text).unwrap();
-        program.estimate(&Factors::new()).as_secs()
+        program.estimate(&Factors::new()).most.as_secs()
     };
     assert_eq!(estimate(text), 5);
     assert_eq!(estimate(&format!("{text}input = [\"i\"]\n")), 5 + 10);
