@@ -23,6 +23,8 @@ pub const BEFORE: usize = 16;
 pub const BESIDE: usize = 16;
 /// Numbers of one series of a trial.
 pub const SERIES_LEN: usize = 10_000;
+/// Time between two moves of the progress bar.
+pub const BAR_GAP: Duration = Duration::from_millis(500);
 /// Attempts of one trial after the first.
 pub const RETRIES: u32 = 10;
 /// Repeats of a cell, and capacity trials of a server.
