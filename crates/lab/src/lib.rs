@@ -18,6 +18,7 @@ mod builds;
 mod design;
 mod error;
 mod experiment;
+mod health;
 pub mod host;
 mod hosts_table;
 mod interval;
@@ -42,6 +43,7 @@ mod tests;
 
 pub use error::Error;
 pub use experiment::Experiment;
+pub use health::Health;
 pub use laboratory::{Laboratory, Shipped};
 pub use plan::{Options, plan_text};
 pub use progress::{BarReporter, Event, LineReporter, Progress, Reporter, for_stderr};
