@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 use crate::design::{Design, FactorSpec, Ladder, Listed};
 use crate::error::{Error, did_you_mean, nearest};
 use crate::kind::{Entry, Kind, Violation};
-use crate::{kinds, limits, location, overlay};
+use crate::{kinds, limits, location, overlay, rates};
 
 /// An experiment, read and checked.
 #[derive(Debug, Clone)]
@@ -62,6 +62,26 @@ struct General {
     cell: Listed,
     #[serde(default)]
     ladder: Option<Ladder>,
+}
+
+impl General {
+    /// Reads rates with units, wherever a factor's value may stand.
+    fn read_rates(&mut self) {
+        self.factor.iter_mut().for_each(FactorSpec::read_rates);
+        self.cell.read_rates();
+        self.ladder.iter_mut().for_each(Ladder::read_rates);
+        let figures = self.figure.iter_mut().map(|it| &mut it.only);
+        let published = self.published.iter_mut();
+        let published = published.flat_map(|it| [&mut it.only, &mut it.to]);
+        let targets = self
+            .target
+            .iter_mut()
+            .flat_map(|it| [&mut it.of, &mut it.to]);
+        figures
+            .chain(published)
+            .chain(targets)
+            .for_each(rates::read_all);
+    }
 }
 
 /// The names of the keys of [`General`], and of those that are read before it.
@@ -392,7 +412,8 @@ impl Experiment {
         let kind = (entry.read)(own)
             .map_err(|error| location::explain(&error, &self.path, &self.text, &GENERAL))?;
         let general = Located::from(Spanned::new(span, general));
-        let general = General::deserialize(general).map_err(explain)?;
+        let mut general = General::deserialize(general).map_err(explain)?;
+        general.read_rates();
         Ok(Content {
             question: general.question,
             study: general.study,

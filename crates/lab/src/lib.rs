@@ -35,6 +35,7 @@ pub mod plan;
 mod port;
 mod process;
 mod progress;
+mod rates;
 mod relayed;
 mod run;
 mod run_folder;

@@ -245,6 +245,48 @@ fn rates_are_an_alternative_to_levels() {
 }
 
 /// [`GOOD`] without its short form.
+/// Under every kind, in every table that has values of factors, in the long and the short form.
+#[test]
+fn a_rate_may_have_a_unit_wherever_it_stands() {
+    let text = PUBLISHED
+        .replace("size", "rate")
+        .replace("[1, 2]", "[\"1k\", \"2k\"]");
+    let text = text
+        .replace("rate = 2", "rate = \"2k\"")
+        .replace("[1]", "[\"2k\"]");
+    let text = text.replacen(
+        "[quick]",
+        "[[factor]]\nname = \"n\"\nvalues = [1]\nonly = { rate = [\"2k\"] }\n\
+         [[figure]]\nname = \"f\"\nkind = \"bars\"\nx = \"n\"\ny = \"elapsed_ns\"\n\
+         only = { rate = \"2k\" }\n\
+         [[target]]\nname = \"t\"\nmetric = \"elapsed_ns\"\nof = { rate = \"2k\" }\n\
+         to = { rate = \"1k\" }\nbelow = 2\n[quick]",
+        1,
+    );
+    let text = text.replace("\"{rate}\"", "\"{rate}{n}\"");
+    let plan = content("any", &text, false).plan().unwrap();
+    let rate = plan.factor("rate").unwrap();
+    assert_eq!(rate.values, numbers(&[1_000.0, 2_000.0]));
+    assert_eq!(rate.unit, Some(report::record::Unit::per_second()));
+    assert_eq!(plan.published[0].only["rate"], Value::from(2_000.0));
+    assert_eq!(plan.figures[0].only["rate"], Value::from(2_000.0));
+    assert_eq!(plan.targets[0].to["rate"], Value::from(1_000.0));
+    assert_eq!(
+        values(&content("any", &text, true), "rate"),
+        numbers(&[2_000.0])
+    );
+
+    let cells = "[[cell]]\nrate = \"1k\"\n[[cell]]\nrate = 2000\n\
+                 [ladder]\nname = \"step\"\n\
+                 [[ladder.step]]\nname = \"a\"\nset = { most-rate = \"3k\" }\n\
+                 [[ladder.step]]\nname = \"b\"\nset = { most-rate = \"4k\" }\n[program]";
+    let text = PUBLISHED.split("[[published]]").next().unwrap();
+    let text = text.replace("\"{size}\"", "\"{size}{rate}{most-rate}\"");
+    let listed = content("any", &text.replacen("[program]", cells, 1), false);
+    assert_eq!(values(&listed, "rate"), numbers(&[1_000.0, 2_000.0]));
+    assert_eq!(values(&listed, "most-rate"), numbers(&[3_000.0, 4_000.0]));
+}
+
 fn good() -> &'static str {
     GOOD.split("[quick]").next().unwrap()
 }

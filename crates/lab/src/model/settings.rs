@@ -2,6 +2,8 @@
 
 use report::record::{Factors, Value};
 
+use crate::rates;
+
 /// The value of a setting that is not given.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Default {
@@ -23,8 +25,11 @@ pub struct Settings<'a> {
 }
 
 impl Settings<'_> {
-    fn given(&self, name: &str) -> Option<&Value> {
-        self.factors.get(name).or_else(|| self.own.get(name))
+    fn given(&self, name: &str) -> Option<Value> {
+        let given = self.factors.get(name).or_else(|| self.own.get(name));
+        let mut given = given.cloned();
+        given.iter_mut().for_each(|it| _ = rates::read(name, it));
+        given
     }
 
     fn default(&self, name: &str) -> Option<Default> {
@@ -40,7 +45,7 @@ impl Settings<'_> {
     /// It has another value, or none.
     pub fn number(&self, name: &str) -> Result<f64, String> {
         match (self.given(name), self.default(name)) {
-            (Some(Value::Number(number)), _) if *number >= 0.0 => Ok(*number),
+            (Some(Value::Number(number)), _) if number >= 0.0 => Ok(number),
             (Some(other), _) => Err(format!("`{name}` is {other}, not a number of at least 0")),
             (None, Some(Default::Number(number))) => Ok(number),
             (None, _) => Err(format!("`{name}` is missing")),
@@ -53,7 +58,7 @@ impl Settings<'_> {
     /// It has another value, or none.
     pub fn positive(&self, name: &str) -> Result<f64, String> {
         match self.given(name) {
-            Some(Value::Number(number)) if *number > 0.0 => Ok(*number),
+            Some(Value::Number(number)) if number > 0.0 => Ok(number),
             Some(other) => Err(format!("`{name}` is {other}, not a number above 0")),
             None => self.number(name),
         }

@@ -49,7 +49,7 @@ impl Simulate for Line {
 }
 
 const FILE: &str = "kind = \"model\"\nmodel = \"line\"\nquestion = \"Why?\"\nseed = 1\nrepeats = 2\n\
-                    [settings]\nservers = 2\n[[factor]]\nname = \"rate\"\nvalues = [100, 400]\n";
+                    [settings]\nservers = 2\n[[factor]]\nname = \"rate\"\nvalues = [\"0.1k\", 400]\n";
 
 #[test]
 fn a_registered_model_is_planned_run_and_recorded() {
