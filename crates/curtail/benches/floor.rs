@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 
 use anyhow::{Context, Result, bail};
-use lab::{Ending, Experiment, Options};
+use lab::{Ending, Laboratory};
 use report::Run;
 use report::compare::{Bound, compare};
 
@@ -124,8 +124,13 @@ fn run() -> Result<bool> {
 
 /// Runs one experiment and returns its results: its targets, or the comparison of two builds.
 fn measure(name: &str, flags: &Flags) -> Result<String> {
-    let mut experiment = Experiment::load(name)?;
-    let mut options = Options::new()?;
+    const LABORATORY: Laboratory = Laboratory {
+        kinds: &[],
+        shipped: &[],
+    };
+    const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+    let mut experiment = LABORATORY.load(&format!("{FILES}/{name}.toml"))?;
+    let mut options = LABORATORY.options()?;
     options.curtail = PathBuf::from(env!("CARGO_BIN_EXE_curtail"));
     options.quick = flags.is_quick;
     options.fresh = true;

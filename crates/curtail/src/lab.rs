@@ -3,13 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::lab::{Ending, Experiment, Options};
+use ::lab::{Ending, Experiment, Health, Options, RunOutcome};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use report::Run;
 use report::compare::{self, Bound};
+use report::target::Verdict;
 
 mod ab;
+mod shipped;
+
+pub(crate) use shipped::LABORATORY;
 
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
@@ -20,6 +24,7 @@ pub(crate) struct Flags {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run an experiment, or resume an interrupted run
+    #[command(after_help = EXIT_STATUS)]
     Run(RunFlags),
     /// Show what a run would do, and how long it would take
     Plan(RunFlags),
@@ -83,7 +88,27 @@ struct RunFlags {
     /// Folder in which run folders are created
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     runs: PathBuf,
+
+    #[command(flatten)]
+    bounds: Bounds,
 }
+
+/// When a complete run ends with status 1.
+#[derive(Debug, Args)]
+struct Bounds {
+    /// Exit with status 1 if a [[target]] of the experiment is missed
+    #[arg(long)]
+    fail_if_missed: bool,
+
+    /// Exit with status 1 if more than this share of the trials fail, such as 10%
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
+    fail_above: Option<f64>,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status: 0 if the run is complete; 1 if it could not be made, if all trials of a cell failed, if \
+the instrument contradicted itself, or beyond --fail-if-missed and --fail-above; 2 if the command \
+line is wrong; 130 if the run was stopped.";
 
 #[derive(Debug, Args)]
 struct CompareFlags {
@@ -151,9 +176,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::List => {
-            for (name, question) in ::lab::list()? {
-                println!("{name:16} {question}");
-            }
+            print!("{}", LABORATORY.list()?);
             Ok(ExitCode::SUCCESS)
         }
         Verb::Show { what, toml } => show(what, *toml),
@@ -178,8 +201,8 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
 
 impl RunFlags {
     fn open(&self) -> anyhow::Result<(Experiment, Options)> {
-        let experiment = Experiment::load(&self.experiment)?;
-        let mut options = Options::new()?;
+        let experiment = LABORATORY.load(&self.experiment)?;
+        let mut options = LABORATORY.options()?;
         options.quick = self.quick;
         options.fresh = self.fresh;
         options.seed = self.seed;
@@ -195,11 +218,28 @@ fn run_experiment(flags: &RunFlags) -> anyhow::Result<ExitCode> {
     let plan = experiment.plan(&options)?;
     eprint!("{}", ::lab::plan_text(&plan, &options)?);
     let outcome = ::lab::run(&plan, &options, &mut *::lab::for_stderr())?;
-    // An interrupted run is drawn when it is complete.
-    if outcome.ending == Ending::Complete {
-        draw(&outcome.folder)?;
+    finish(&outcome, &flags.bounds)
+}
+
+/// Draws a run if it is complete (an interrupted one is drawn then), and says what is wrong with it.
+fn finish(outcome: &RunOutcome, bounds: &Bounds) -> anyhow::Result<ExitCode> {
+    if outcome.ending != Ending::Complete {
+        return Ok(ExitCode::from(outcome.exit_code()));
     }
-    Ok(ExitCode::from(outcome.exit_code()))
+    let run = draw(&outcome.folder)?;
+    let mut complaints = Health::of(&run.plan, &run.records).complaints(bounds.fail_above);
+    if bounds.fail_if_missed {
+        let judged = report::target::judged(&run).into_iter();
+        let missed = judged.filter(|it| it.verdict == Verdict::Missed);
+        complaints.extend(missed.map(|it| format!("target missed: {}", it.name)));
+    }
+    for complaint in &complaints {
+        eprintln!("{complaint}");
+    }
+    Ok(match complaints.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 fn show(what: &str, toml: bool) -> anyhow::Result<ExitCode> {
@@ -210,7 +250,7 @@ fn show(what: &str, toml: bool) -> anyhow::Result<ExitCode> {
         print!("{}", report::text_summary(&Run::open(what)?)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let experiment = Experiment::load(what)?;
+    let experiment = LABORATORY.load(what)?;
     if toml {
         print!("{}", experiment.toml());
     } else {
@@ -261,11 +301,11 @@ fn print_compared(run: &Run, shown: &Shown) -> anyhow::Result<ExitCode> {
 }
 
 /// Draws a run's figures and page, and prints its summary.
-fn draw(folder: &Path) -> anyhow::Result<()> {
+fn draw(folder: &Path) -> anyhow::Result<Run> {
     let context = || format!("the trials are kept in {}", folder.display());
     report::render(folder).with_context(context)?;
     let run = Run::open(folder).with_context(context)?;
     print!("{}", report::text_summary(&run).with_context(context)?);
     println!("\nreport: {}", folder.join("report.html").display());
-    Ok(())
+    Ok(run)
 }

@@ -39,6 +39,41 @@ fn what_fails_ends_with_1() {
     ends_with(&["serve", "-l", "192.0.2.1", "-u", "root"], 1, "192.0.2.1");
 }
 
+/// An experiment of a command, run into a folder of its own.
+fn lab_run(command: &str, tables: &str, flags: &[&str], code: i32, said: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.toml");
+    let text = format!(
+        "kind = \"program\"\nquestion = \"Does it end?\"\nseed = 1\nrepeats = 6\n\
+         [[factor]]\nname = \"status\"\nvalues = [0, 1]\n\
+         [program]\ncommand = [\"sh\", \"-c\", \"{command}\"]\ntimeout = \"10s\"\n{tables}"
+    );
+    std::fs::write(&path, text).unwrap();
+    let into = folder.path().join("run");
+    let paths = [path.to_str().unwrap(), "--into", into.to_str().unwrap()];
+    ends_with(&[&["lab", "run"], &paths[..], flags].concat(), code, said);
+}
+
+#[test]
+fn a_run_with_a_cell_that_never_succeeds_ends_with_1() {
+    lab_run("exit {status}", "", &[], 1, "no trial succeeded: status 1");
+    lab_run("true {status}", "", &[], 0, "report: ");
+}
+
+#[test]
+fn a_missed_target_ends_with_1_if_it_shall() {
+    let target = "[[target]]\nname = \"one\"\nmetric = \"exit_status\"\n\
+                  of = { status = 0 }\nat-least = 1\n";
+    lab_run("true {status}", target, &[], 0, "missed");
+    lab_run(
+        "true {status}",
+        target,
+        &["--fail-if-missed"],
+        1,
+        "target missed: ",
+    );
+}
+
 #[test]
 fn a_wrong_command_line_ends_with_2() {
     ends_with(&["no-such-command"], 2, "no-such-command");

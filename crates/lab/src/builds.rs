@@ -31,7 +31,8 @@ impl Experiment {
         // They name cells of which each is two now, or servers that are no longer there.
         file.remove("target");
         let text = toml::to_string(&file).map_err(|error| invalid(&error.to_string()))?;
-        Self::parse(
+        Self::parse_of(
+            self.kinds,
             &format!("{}-ab", self.name),
             &format!("{} with two builds", self.path()),
             &text,
@@ -99,6 +100,7 @@ fn add_factor(file: &mut Table, names: [&str; 2], text: &str) -> Result<(), &'st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::toy::{DICE, FILE};
 
     #[test]
     fn the_servers_are_two_builds_with_the_arguments_of_the_first_of_ours() {
@@ -161,8 +163,8 @@ mod tests {
 
     #[test]
     fn an_experiment_without_a_server_of_ours_is_refused() {
-        let model = Experiment::load("blocking-model").unwrap();
-        let error = model.of_builds(["a", "b"], None).unwrap_err().to_string();
+        let dice = Experiment::parse_of(&[DICE], "dice", "dice.toml", FILE).unwrap();
+        let error = dice.of_builds(["a", "b"], None).unwrap_err().to_string();
         assert!(error.contains("`{build}`"), "{error}");
         let other = Experiment::load("tier-extstore").unwrap();
         let error = other.of_builds(["a", "b"], None).unwrap_err().to_string();

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer};
 use crate::error::{did_you_mean, nearest};
 use crate::kind::{Kind, Violation};
 use crate::limits;
-use crate::placeholder;
+use crate::{placeholder, rates};
 
 /// A factor as a file declares it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -62,6 +62,12 @@ impl<'de> Deserialize<'de> for Listed {
     }
 }
 
+impl Listed {
+    pub(crate) fn read_rates(&mut self) {
+        self.cells.iter_mut().for_each(rates::read_all);
+    }
+}
+
 /// The entries of a table in the order of the file.
 struct InOrder(Vec<(String, Value)>);
 
@@ -101,6 +107,14 @@ struct Step {
     name: String,
     #[serde(default)]
     set: Factors,
+}
+
+impl Ladder {
+    pub(crate) fn read_rates(&mut self) {
+        self.step
+            .iter_mut()
+            .for_each(|it| rates::read_all(&mut it.set));
+    }
 }
 
 /// The factors of an experiment and the cells that they make.
@@ -341,6 +355,20 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl FactorSpec {
+    pub(crate) fn read_rates(&mut self) {
+        let values = self.values.iter_mut().chain(&mut self.reference);
+        let read = values.map(|it| rates::read(&self.name, it));
+        // Each is read.
+        if read.fold(false, |any, it| any | it) && self.unit.is_none() {
+            self.unit = Some("/s".to_owned());
+        }
+        for (name, values) in &mut self.only {
+            for value in values {
+                rates::read(name, value);
+            }
+        }
+    }
+
     /// The definition, or the key that is wrong and its problem.
     fn read(&self, kind: &dyn Kind) -> Result<Factor, (&'static str, String)> {
         check_name(&self.name).map_err(|problem| ("name", problem))?;

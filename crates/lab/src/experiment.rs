@@ -4,9 +4,7 @@
 //! unknown key is an error with file, line and the most similar known key. Every value is checked,
 //! with and without the changes of `[quick]`, before any process is started.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::time::Duration;
 
 use report::figure::{self, Figure};
 use report::published::{self, Published};
@@ -20,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 use crate::design::{Design, FactorSpec, Ladder, Listed};
 use crate::error::{Error, did_you_mean, nearest};
 use crate::kind::{Entry, Kind, Violation};
-use crate::{kinds, limits, location, overlay};
+use crate::{kinds, limits, location, overlay, rates};
 
 /// An experiment, read and checked.
 #[derive(Debug, Clone)]
@@ -31,88 +29,8 @@ pub struct Experiment {
     path: String,
     /// The file's text.
     text: String,
-    /// The kinds that it may be of.
-    kinds: Vec<Entry>,
-}
-
-/// An experiment inside this program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shipped {
-    /// Its name.
-    pub name: &'static str,
-    /// The text of its file.
-    pub text: &'static str,
-}
-
-/// Lists the files of `experiments/` by name.
-macro_rules! shipped {
-    ($($name:literal),* $(,)?) => {
-        &[$(Shipped {
-            name: $name,
-            text: include_str!(concat!("../../../experiments/", $name, ".toml")),
-        }),*]
-    };
-}
-
-/// The experiments inside this program.
-#[must_use]
-pub fn shipped() -> &'static [Shipped] {
-    shipped![
-        "blocking-bursts",
-        "blocking-cdf",
-        "blocking-datasize",
-        "blocking-deciles",
-        "blocking-hits",
-        "blocking-inversion",
-        "blocking-load-levels",
-        "blocking-model",
-        "blocking-nginx",
-        "blocking-steps",
-        "connections",
-        "cost-mixes",
-        "echo-gets",
-        "energy-day",
-        "energy-delay",
-        "energy-pareto",
-        "energy-peak",
-        "energy-software",
-        "energy-speed",
-        "energy-sweep",
-        "energy-why",
-        "fairness",
-        "idle-memory",
-        "instructions",
-        "long-values",
-        "profiles",
-        "protocols",
-        "published-runtimes",
-        "rate-ladder",
-        "runtimes",
-        "smoke",
-        "steering-cas",
-        "steering-cores",
-        "steering-hero",
-        "steering-loss",
-        "steering-ours",
-        "steering-skew",
-        "steering-stall",
-        "steering-top",
-        "tail-half",
-        "tail-nine-tenths",
-        "textile-clients",
-        "textile-failures",
-        "textile-iterations",
-        "textile-load",
-        "textile-locks",
-        "textile-profile",
-        "textile-sizes",
-        "textile-start",
-        "textile-sustained",
-        "textile-table",
-        "tier-extstore",
-        "tier-hits",
-        "updates",
-    ]
+    /// The kinds that it may be of beside the laboratory's own.
+    pub(crate) kinds: &'static [Entry],
 }
 
 /// The keys that every kind of experiment has.
@@ -120,6 +38,12 @@ pub fn shipped() -> &'static [Shipped] {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct General {
     question: String,
+    #[serde(default)]
+    study: Option<String>,
+    #[serde(default)]
+    after: Option<String>,
+    #[serde(default)]
+    takes: Option<Takes>,
     seed: u64,
     repeats: RepeatsSpec,
     #[serde(default)]
@@ -140,9 +64,32 @@ struct General {
     ladder: Option<Ladder>,
 }
 
+impl General {
+    /// Reads rates with units, wherever a factor's value may stand.
+    fn read_rates(&mut self) {
+        self.factor.iter_mut().for_each(FactorSpec::read_rates);
+        self.cell.read_rates();
+        self.ladder.iter_mut().for_each(Ladder::read_rates);
+        let figures = self.figure.iter_mut().map(|it| &mut it.only);
+        let published = self.published.iter_mut();
+        let published = published.flat_map(|it| [&mut it.only, &mut it.to]);
+        let targets = self
+            .target
+            .iter_mut()
+            .flat_map(|it| [&mut it.of, &mut it.to]);
+        figures
+            .chain(published)
+            .chain(targets)
+            .for_each(rates::read_all);
+    }
+}
+
 /// The names of the keys of [`General`], and of those that are read before it.
-const GENERAL: [&str; 13] = [
+const GENERAL: [&str; 16] = [
     "question",
+    "study",
+    "after",
+    "takes",
     "seed",
     "repeats",
     "retries",
@@ -156,6 +103,10 @@ const GENERAL: [&str; 13] = [
     "kind",
     "quick",
 ];
+
+/// `takes = "1.5s"`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Takes(#[serde(with = "location::duration_text")] Duration);
 
 /// `repeats = 15`, or `repeats = { least = 5, most = 30, metric = "…", width = 0.05 }`.
 #[derive(Debug, Clone, PartialEq)]
@@ -210,6 +161,12 @@ impl<'de> Deserialize<'de> for RepeatsSpec {
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) question: String,
+    /// The study that it belongs to.
+    pub(crate) study: Option<String>,
+    /// The published figure or table that it repeats.
+    pub(crate) after: Option<String>,
+    /// How long a trial usually takes.
+    takes: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) kind_name: &'static str,
     pub(crate) kind: Box<dyn Kind>,
@@ -373,6 +330,7 @@ impl Content {
             quick: false,
             seed: self.seed,
             retries: self.retries,
+            takes_ns: self.takes.map(|it| it.as_nanos() as u64),
             notes: Vec::new(),
             settings: settings.map_err(problem)?,
             metrics: self.kind.metrics(),
@@ -395,53 +353,14 @@ impl Content {
 }
 
 impl Experiment {
-    /// Loads an experiment by its shipped name or by the path of a file (which contains a `/` or
-    /// ends in `.toml`).
-    ///
-    /// # Errors
-    /// There is no such experiment, or it is unreadable or invalid; the message names the place.
-    pub fn load(name_or_path: &str) -> Result<Self, Error> {
-        if let Some(known) = shipped().iter().find(|known| known.name == name_or_path) {
-            return Self::parse(known.name, &format!("{}.toml", known.name), known.text);
-        }
-        let path = Path::new(name_or_path);
-        let is_toml = path
-            .extension()
-            .is_some_and(|extension| extension == "toml");
-        if !is_toml && !name_or_path.contains('/') && !path.is_file() {
-            return Err(Error::NoSuchExperiment {
-                name: name_or_path.to_owned(),
-                shipped: shipped()
-                    .iter()
-                    .map(|known| known.name)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-                suggestion: nearest(name_or_path, shipped().iter().map(|known| known.name))
-                    .map(str::to_owned),
-            });
-        }
-        let mut text = String::new();
-        let file = File::open(path).map_err(Error::file("open", path))?;
-        file.take(limits::EXPERIMENT_LEN + 1)
-            .read_to_string(&mut text)
-            .map_err(Error::file("read", path))?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        Self::parse(&name, name_or_path, &text)
-    }
-
-    /// Parses an experiment from `text`; messages call it `path`.
-    ///
-    /// # Errors
-    /// It is invalid; the message names the place.
-    pub fn parse(name: &str, path: &str, text: &str) -> Result<Self, Error> {
-        Self::parse_of(kinds::SHIPPED, name, path, text)
-    }
-
-    /// Parses an experiment of one of these kinds.
-    ///
-    /// # Errors
-    /// As [`Experiment::parse`].
-    pub fn parse_of(kinds: &[Entry], name: &str, path: &str, text: &str) -> Result<Self, Error> {
+    /// Parses an experiment from `text`, which may be of these `kinds` beside the laboratory's own;
+    /// messages call it `path`.
+    pub(crate) fn parse_of(
+        kinds: &'static [Entry],
+        name: &str,
+        path: &str,
+        text: &str,
+    ) -> Result<Self, Error> {
         if text.len() as u64 > limits::EXPERIMENT_LEN {
             return Err(Error::Experiment {
                 place: path.to_owned(),
@@ -452,7 +371,7 @@ impl Experiment {
             name: name.to_owned(),
             path: path.to_owned(),
             text: text.to_owned(),
-            kinds: kinds.to_vec(),
+            kinds,
         };
         let check = |quick| {
             let content = experiment.content(quick)?;
@@ -493,9 +412,13 @@ impl Experiment {
         let kind = (entry.read)(own)
             .map_err(|error| location::explain(&error, &self.path, &self.text, &GENERAL))?;
         let general = Located::from(Spanned::new(span, general));
-        let general = General::deserialize(general).map_err(explain)?;
+        let mut general = General::deserialize(general).map_err(explain)?;
+        general.read_rates();
         Ok(Content {
             question: general.question,
+            study: general.study,
+            after: general.after,
+            takes: general.takes.map(|it| it.0),
             seed: general.seed,
             kind_name: entry.name,
             kind,
@@ -515,9 +438,9 @@ impl Experiment {
     /// The kind of that name; the default if the file names none.
     fn entry(&self, kind: Option<&Spanned<DeValue<'_>>>) -> Result<Entry, Error> {
         let name = kind.map_or(Some(kinds::DEFAULT), |it| it.get_ref().as_str());
-        let entry = self.kinds.iter().find(|it| Some(it.name) == name);
+        let entry = kinds::all(self.kinds).find(|it| Some(it.name) == name);
         entry.copied().ok_or_else(|| {
-            let names: Vec<&str> = self.kinds.iter().map(|it| it.name).collect();
+            let names: Vec<&str> = kinds::all(self.kinds).map(|it| it.name).collect();
             let near = nearest(name.unwrap_or_default(), names.iter().copied());
             let remedy = match near {
                 Some(near) => did_you_mean(Some(near)),

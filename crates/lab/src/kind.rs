@@ -144,6 +144,26 @@ pub struct Performed {
     pub notes: Vec<String>,
 }
 
+/// How long a trial takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// The duration of most trials.
+    pub likely: Duration,
+    /// The time after which a trial has failed.
+    pub most: Duration,
+}
+
+impl Estimate {
+    /// A trial without a bound of its own.
+    #[must_use]
+    pub const fn about(likely: Duration) -> Self {
+        Self {
+            likely,
+            most: likely,
+        }
+    }
+}
+
 /// The settings of one kind of trial, as an experiment or a plan has them.
 pub trait Kind: Debug {
     /// The definitions of the metrics that a trial may have.
@@ -215,11 +235,10 @@ pub trait Kind: Debug {
     }
 
     /// An estimate of the duration of a trial.
-    fn estimate(&self, factors: &Factors) -> Duration;
+    fn estimate(&self, factors: &Factors) -> Estimate;
 
-    /// Whether the estimate is the longest possible duration, because no better one is known before
-    /// the first trial.
-    fn estimate_is_limit(&self) -> bool {
+    /// Whether trials need the rights of root.
+    fn needs_root(&self) -> bool {
         false
     }
 

@@ -1,4 +1,4 @@
-//! The kinds of trial of this program, each a module.
+//! The kinds of trial of the laboratory itself, each a module.
 
 use crate::kind::Entry;
 
@@ -7,12 +7,16 @@ macro_rules! kinds {
     ($($kind:ident),*) => {
         $(mod $kind;)*
 
-        /// The kinds of this program.
-        pub(crate) const SHIPPED: &[Entry] = &[$($kind::ENTRY),*];
+        const OWN: &[Entry] = &[$($kind::ENTRY),*];
     };
 }
 
-kinds!(measured, model);
+kinds!(measured);
 
 pub(crate) use measured::{BUILD, NAME as DEFAULT};
 pub use measured::{NeededServer, Needs, needs};
+
+/// The laboratory's own kinds, and `more`.
+pub(crate) fn all(more: &'static [Entry]) -> impl Iterator<Item = &'static Entry> + Clone {
+    OWN.iter().chain(more)
+}

@@ -18,19 +18,24 @@ mod builds;
 mod design;
 mod error;
 mod experiment;
+mod health;
 pub mod host;
 mod hosts_table;
 mod interval;
 pub mod kind;
 mod kinds;
+mod laboratory;
 pub mod limits;
+mod list;
 mod location;
+pub mod model;
 mod overlay;
 mod placeholder;
 pub mod plan;
 mod port;
 mod process;
 mod progress;
+mod rates;
 mod relayed;
 mod run;
 mod run_folder;
@@ -38,22 +43,10 @@ mod run_folder;
 mod tests;
 
 pub use error::Error;
-pub use experiment::{Experiment, Shipped, shipped};
+pub use experiment::Experiment;
+pub use health::Health;
 pub use kinds::{NeededServer, Needs, needs};
+pub use laboratory::{Laboratory, Shipped};
 pub use plan::{Options, plan_text};
 pub use progress::{BarReporter, Event, LineReporter, Progress, Reporter, for_stderr};
 pub use run::{Ending, RunOutcome, run};
-
-/// Name and question of each shipped experiment.
-///
-/// # Errors
-/// A shipped experiment is invalid, which is a bug.
-pub fn list() -> Result<Vec<(&'static str, String)>, Error> {
-    shipped()
-        .iter()
-        .map(|known| {
-            let experiment = Experiment::load(known.name)?;
-            Ok((known.name, experiment.question()?))
-        })
-        .collect()
-}

@@ -12,21 +12,13 @@ pub const ARGUMENTS: usize = 128;
 pub const LEVELS: usize = 256;
 /// Trials of which `lab plan` shows the order.
 pub const ORDER_SHOWN: usize = 8;
-/// Requests that a model simulates.
-pub const MODEL_REQUESTS: usize = 100_000_000;
-/// Servers of a model.
-pub const MODEL_SERVERS: usize = 1_024;
-/// Connections of a simulated web server.
-pub const MODEL_CONNECTIONS: usize = 100_000;
-/// Megabytes of its files and of its page cache.
-pub const MODEL_MEGABYTES: usize = 100_000;
 /// Longest time between two readings of meters while a program runs. Counters of RAPL
 /// have 32 bits: those in units of 15 µJ wrap around after 66 kJ, which is 3.6 minutes at 300 W.
 pub const METER_GAP: Duration = Duration::from_secs(60);
 /// Longest time that a program may take.
 pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(86_400);
 /// Time of a load from a script, which ends with the script.
-pub const SCRIPT_TIMEOUT: Duration = Duration::from_secs(3_600);
+pub const SCRIPT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Commands before a program.
 pub const BEFORE: usize = 16;
@@ -34,6 +26,8 @@ pub const BEFORE: usize = 16;
 pub const BESIDE: usize = 16;
 /// Numbers of one series of a trial.
 pub const SERIES_LEN: usize = 10_000;
+/// Time between two moves of the progress bar.
+pub const BAR_GAP: Duration = Duration::from_millis(500);
 /// Attempts of one trial after the first.
 pub const RETRIES: u32 = 10;
 /// Repeats of a cell, and capacity trials of a server.

@@ -36,8 +36,8 @@ pub struct Options {
     pub curtail: PathBuf,
     /// Timeouts for servers and generators.
     pub timeouts: Timeouts,
-    /// The kinds of trial that a plan may be of.
-    pub kinds: Vec<Entry>,
+    /// The kinds of trial beside the laboratory's own ([`crate::Laboratory::kinds`]).
+    pub kinds: &'static [Entry],
 }
 
 impl Options {
@@ -56,7 +56,7 @@ impl Options {
             runs: PathBuf::from("runs"),
             curtail,
             timeouts: Timeouts::default(),
-            kinds: kinds::SHIPPED.to_vec(),
+            kinds: &[],
         })
     }
 }
@@ -104,7 +104,7 @@ pub(crate) fn kind_of(plan: &Plan, options: &Options) -> Result<Box<dyn Kind>, E
         what: "the plan's settings",
         problem,
     };
-    let entry = options.kinds.iter().find(|it| it.name == plan.kind);
+    let entry = kinds::all(options.kinds).find(|it| it.name == plan.kind);
     let entry = entry.ok_or_else(|| bad(format!("no kind of trial `{}`", plan.kind)))?;
     let text = toml::to_string(&plan.settings).map_err(|error| bad(error.to_string()))?;
     let settings = DeTable::parse(&text).map_err(|error| bad(error.message().to_owned()))?;

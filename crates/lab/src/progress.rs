@@ -2,24 +2,28 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use report::record::{Plan, Record};
 use units::duration_text;
 
+use crate::limits;
 use crate::plan::order::PlannedTrial;
 use crate::plan::text::cell_text;
 use crate::run::{Ending, RunOutcome};
 
 /// Progress of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Trials recorded.
     pub done: usize,
     /// Trials of the plan.
     pub total: usize,
-    /// Time left, estimated from the mean duration of the trials so far.
+    /// Time left, as the trials so far suggest.
     pub left: Duration,
 }
 
@@ -43,6 +47,8 @@ pub enum Event<'a> {
         plan: &'a Plan,
         /// The trial.
         planned: &'a PlannedTrial,
+        /// How long it will take, probably.
+        expected: Duration,
         /// Progress before it.
         progress: Progress,
     },
@@ -116,21 +122,106 @@ impl<W: Write> Reporter for LineReporter<W> {
     }
 }
 
-/// A progress bar with the current trial and the time left; failures are printed above it.
+/// A bar that moves during a trial, with the current cell, the last result and the time left.
+/// Failures and notes are printed above it.
 #[derive(Debug)]
 pub struct BarReporter {
     bar: ProgressBar,
+    shown: Arc<Mutex<Shown>>,
+    /// Dropping it ends the thread that moves the bar.
+    moving: Option<Sender<()>>,
+}
+
+/// What the bar shows.
+#[derive(Debug)]
+struct Shown {
+    cell: String,
+    last: String,
+    progress: Progress,
+    began: Instant,
+    expected: Duration,
+}
+
+/// Parts of a trial on the bar.
+const PARTS: u64 = 1_000;
+
+impl Shown {
+    /// The place of the bar, in parts of a trial. A trial that takes longer than expected waits
+    /// before its end.
+    fn position(&self, elapsed: Duration) -> u64 {
+        let share = elapsed.as_secs_f64() / self.expected.as_secs_f64();
+        let share = match share.is_finite() {
+            true => share.min(0.95),
+            false => 0.0,
+        };
+        self.progress.done as u64 * PARTS + (share * PARTS as f64) as u64
+    }
+
+    fn message(&self) -> String {
+        match self.last.as_str() {
+            "" => self.cell.clone(),
+            last => format!("{} · last: {last}", self.cell),
+        }
+    }
+
+    /// The trials, and the time left, of which the current trial has used `elapsed`.
+    fn prefix(&self, elapsed: Duration) -> String {
+        let Progress { done, total, left } = self.progress;
+        let left = left.saturating_sub(elapsed.min(self.expected));
+        format!("{done}/{total} · {} left", duration_text(left))
+    }
+
+    fn draw(&self, bar: &ProgressBar) {
+        let elapsed = self.began.elapsed();
+        // The number of trials may depend on the results.
+        bar.set_length(self.progress.total as u64 * PARTS);
+        bar.set_position(self.position(elapsed));
+        bar.set_prefix(self.prefix(elapsed));
+        bar.set_message(self.message());
+    }
 }
 
 impl BarReporter {
     /// Writes to standard error.
     #[must_use]
     pub fn new() -> Self {
-        let bar = ProgressBar::new(0);
-        if let Ok(style) = ProgressStyle::with_template("{wide_bar:.cyan/dim} {pos}/{len} {msg}") {
+        let bar = ProgressBar::new(1);
+        let template = "{wide_msg}\n{wide_bar:.cyan/dim} {prefix}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Self { bar }
+        let shown = Shown {
+            cell: String::new(),
+            last: String::new(),
+            progress: Progress::default(),
+            began: Instant::now(),
+            expected: Duration::ZERO,
+        };
+        Self {
+            bar,
+            shown: Arc::new(Mutex::new(shown)),
+            moving: None,
+        }
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Shown)) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut shown);
+        shown.draw(&self.bar);
+    }
+
+    /// Starts the thread that moves the bar. It begins within the run, so that it has the run's
+    /// signals blocked.
+    fn start(&mut self) {
+        let (moving, ended) = mpsc::channel();
+        let (bar, shown) = (self.bar.clone(), Arc::clone(&self.shown));
+        thread::spawn(move || {
+            while ended.recv_timeout(limits::BAR_GAP) == Err(RecvTimeoutError::Timeout) {
+                let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+                shown.draw(&bar);
+            }
+        });
+        self.moving = Some(moving);
     }
 }
 
@@ -143,33 +234,42 @@ impl Default for BarReporter {
 impl Reporter for BarReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Began { total, kept, .. } => {
+            Event::Began { .. } => {
                 self.bar.println(lines(event));
-                self.bar.set_length(*total as u64);
-                self.bar.set_position(*kept as u64);
+                self.start();
             }
             Event::TrialBegan {
                 plan,
                 planned,
+                expected,
+                progress,
+            } => self.update(|shown| {
+                shown.cell = cell_text(plan, planned);
+                shown.progress = *progress;
+                shown.began = Instant::now();
+                shown.expected = *expected;
+            }),
+            Event::TrialEnded {
+                record,
+                result,
                 progress,
                 ..
-            } => self.bar.set_message(format!(
-                "{} · {} left",
-                cell_text(plan, planned),
-                duration_text(progress.left),
-            )),
-            Event::TrialEnded {
-                record, progress, ..
             } => {
                 if record.measured().is_none() || !record.notes.is_empty() {
                     self.bar.println(lines(event));
                 }
-                // The number of trials may depend on the results.
-                self.bar.set_length(progress.total as u64);
-                self.bar.set_position(progress.done as u64);
+                self.update(|shown| {
+                    shown.last = match record.failure() {
+                        Some(_) => "failed".to_owned(),
+                        None => result.replace('\u{a0}', " "),
+                    };
+                    shown.progress = *progress;
+                    shown.expected = Duration::ZERO;
+                });
             }
             Event::Abandoned { .. } => self.bar.println(lines(event)),
             Event::Ended { .. } => {
+                self.moving = None;
                 self.bar.println(lines(event));
                 self.bar.finish_and_clear();
             }
@@ -251,5 +351,35 @@ fn ended(outcome: &RunOutcome) -> String {
              command to resume",
             outcome.total
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_moves_during_a_trial_and_waits_before_its_end() {
+        let mut shown = Shown {
+            cell: "curtail, 16 connections".to_owned(),
+            last: String::new(),
+            progress: Progress {
+                done: 2,
+                total: 5,
+                left: Duration::from_secs(30),
+            },
+            began: Instant::now(),
+            expected: Duration::from_secs(10),
+        };
+        let at = |seconds| Duration::from_secs(seconds);
+        let positions = [0, 5, 9, 10, 60].map(|it| shown.position(at(it)));
+        assert_eq!(positions, [2_000, 2_500, 2_900, 2_950, 2_950]);
+        assert_eq!(shown.prefix(at(4)), "2/5 · 26 s left");
+        assert_eq!(shown.prefix(at(60)), "2/5 · 20 s left");
+        assert_eq!(shown.message(), "curtail, 16 connections");
+        shown.last = "p99 1 ms".to_owned();
+        assert_eq!(shown.message(), "curtail, 16 connections · last: p99 1 ms");
+        shown.expected = Duration::ZERO;
+        assert_eq!(shown.position(at(1)), 2_000);
     }
 }

@@ -9,9 +9,10 @@ use report::record::{Factors, Outcome, Plan, Record, Stage};
 
 use crate::error::Error;
 use crate::kind::{Context, Kind, Resolved, Trial, TrialError};
+use crate::plan::estimate::{self, Pace};
 use crate::plan::order::{self, PlannedTrial};
 use crate::plan::text::factors_text;
-use crate::plan::{Options, estimate, kind_of};
+use crate::plan::{Options, kind_of};
 use crate::process::StopSignals;
 use crate::progress::{Event, Progress, Reporter};
 use crate::run_folder::{self, RunFolder};
@@ -101,6 +102,7 @@ pub fn run(
         places: done.iter().map(|record| record.id.clone()).collect(),
         done,
         abandoned: HashSet::new(),
+        likely: estimate::of_cells(&plan, &*kind),
         pace: Pace::default(),
     };
     let ending = run.run_all(&planned_trials, reporter)?;
@@ -134,6 +136,8 @@ struct Run<'a> {
     places: HashSet<String>,
     /// Groups of trials that are no longer tried.
     abandoned: HashSet<String>,
+    /// The estimate of each cell before the run, by stage.
+    likely: Vec<Vec<Duration>>,
     pace: Pace,
 }
 
@@ -168,12 +172,14 @@ impl Run<'_> {
             reporter.event(&Event::TrialBegan {
                 plan: self.plan,
                 planned,
+                expected: self.expected(planned),
                 progress: self.progress(planned_trials),
             });
             let Some(record) = self.perform(planned, stage, factors, &resolved)? else {
                 return Ok(Ending::Interrupted);
             };
-            self.pace.add(began.elapsed());
+            self.pace
+                .add(planned, began.elapsed(), self.likely(planned));
             self.append(record)?;
             if let Some(record) = self.done.last() {
                 let result = record.measured().map(|it| self.kind.result(it));
@@ -349,40 +355,30 @@ impl Run<'_> {
         })
     }
 
+    /// The estimate of a trial before the run.
+    fn likely(&self, trial: &PlannedTrial) -> Duration {
+        let cell = self.likely[trial.stage].get(trial.cell as usize);
+        cell.copied().unwrap_or_default()
+    }
+
+    /// The estimate of a trial after those made.
+    fn expected(&self, trial: &PlannedTrial) -> Duration {
+        self.pace.of(trial, self.likely(trial))
+    }
+
     fn progress(&self, planned_trials: &[PlannedTrial]) -> Progress {
         // Each cell's interval once, not once a trial.
         let mut narrow = HashMap::new();
-        let left = planned_trials
-            .iter()
-            .filter(|it| self.is_left(it, &mut narrow))
-            .count();
-        let mean = self.pace.mean();
-        let mean = mean.unwrap_or_else(|| estimate::trial(self.plan, self.kind));
+        let left = planned_trials.iter();
+        let left: Vec<_> = left.filter(|it| self.is_left(it, &mut narrow)).collect();
+        let time = left.iter().map(|it| self.expected(it));
         Progress {
             done: self.done.len(),
-            total: self.done.len() + left,
-            left: mean.saturating_mul(u32::try_from(left).unwrap_or(u32::MAX)),
+            total: self.done.len() + left.len(),
+            left: time.fold(Duration::ZERO, Duration::saturating_add),
         }
     }
 }
 
 /// Confidence of the interval that ends the repeats of a cell.
 const CONFIDENCE: f64 = 0.95;
-
-/// Mean duration of the trials so far.
-#[derive(Debug, Default)]
-struct Pace {
-    trials: u32,
-    spent: Duration,
-}
-
-impl Pace {
-    fn add(&mut self, spent: Duration) {
-        self.trials += 1;
-        self.spent += spent;
-    }
-
-    fn mean(&self) -> Option<Duration> {
-        self.spent.checked_div(self.trials)
-    }
-}

@@ -3,7 +3,8 @@
 mod fake;
 mod gate;
 mod lifecycle;
-mod model;
+pub(crate) mod model;
 mod program;
-mod records;
-mod toy;
+pub(crate) mod records;
+pub(crate) mod repository;
+pub(crate) mod toy;

@@ -57,6 +57,9 @@ pub struct Plan {
     /// How often a failed trial is tried again.
     #[serde(default)]
     pub retries: u32,
+    /// How long a trial usually takes, if the experiment file says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes_ns: Option<u64>,
     /// Departures from the experiment file on this machine, as sentences for the report.
     #[serde(default)]
     pub notes: Vec<String>,

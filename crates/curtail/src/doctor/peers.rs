@@ -18,12 +18,12 @@ pub(super) fn peers() -> Peers {
 #[cfg(feature = "lab")]
 fn planned() -> Result<Peers, ::lab::Error> {
     use super::machine::Peer;
-    use ::lab::{Experiment, Options};
+    use crate::lab::LABORATORY;
 
     let mut peers = Peers::default();
-    let options = Options::new()?;
-    for shipped in ::lab::shipped() {
-        let plan = Experiment::load(shipped.name)?.plan(&options)?;
+    let options = LABORATORY.options()?;
+    for shipped in LABORATORY.shipped {
+        let plan = LABORATORY.load(shipped.name)?.plan(&options)?;
         let Some(needs) = ::lab::needs(&plan) else {
             continue;
         };

@@ -5,11 +5,12 @@ mod builder;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::lab::{Ending, Experiment, Options};
+use ::lab::Ending;
 use anyhow::Context;
 use clap::Args;
 use report::Run;
 
+use super::LABORATORY;
 use builder::{Builder, git};
 
 #[derive(Debug, Args)]
@@ -59,14 +60,14 @@ struct Build {
 }
 
 pub(super) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
-    let experiment = Experiment::load(&flags.experiment)?;
+    let experiment = LABORATORY.load(&flags.experiment)?;
     // An experiment that cannot be run with builds is refused before minutes of building.
     experiment.of_builds(["a", "b"], flags.server.as_deref())?;
     let scratch = tempfile::tempdir().context("failed to make a folder for the builds")?;
     let builds = builds(flags, scratch.path())?;
     let names = [builds[0].name.as_str(), builds[1].name.as_str()];
     let experiment = experiment.of_builds(names, flags.server.as_deref())?;
-    let mut options = Options::new()?;
+    let mut options = LABORATORY.options()?;
     options.quick = flags.quick;
     options.seed = flags.seed;
     options.into.clone_from(&flags.into);

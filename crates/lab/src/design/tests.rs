@@ -11,8 +11,9 @@ use serde::Serialize;
 use super::*;
 use crate::Experiment;
 use crate::error::Error;
-use crate::kind::{Context, Entry, Performed, Trial, TrialError, settings_of};
+use crate::kind::{Context, Entry, Estimate, Performed, Trial, TrialError, settings_of};
 use crate::plan::order;
+use crate::tests::model;
 
 /// A kind without settings.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,15 +34,15 @@ impl Kind for Plain {
         Ok(Performed::default())
     }
 
-    fn estimate(&self, _: &Factors) -> Duration {
-        Duration::ZERO
+    fn estimate(&self, _: &Factors) -> Estimate {
+        Estimate::about(Duration::ZERO)
     }
 }
 
 fn experiment(tables: &str) -> Result<Experiment, Error> {
-    let kinds = [Entry::of::<Plain>("plain")];
+    const KINDS: &[Entry] = &[Entry::of::<Plain>("plain")];
     let text = format!("kind = \"plain\"\nquestion = \"Why?\"\nseed = 1\nrepeats = 3\n{tables}");
-    Experiment::parse_of(&kinds, "plain", "plain.toml", &text)
+    Experiment::parse_of(KINDS, "plain", "plain.toml", &text)
 }
 
 fn content(tables: &str, quick: bool) -> crate::experiment::Content {
@@ -104,13 +105,13 @@ fn listed_factors_keep_the_order_of_the_file() {
 
 #[test]
 fn the_name_of_a_ladders_step_needs_no_effect() {
-    let text = "kind = \"model\"\nmodel = \"queue\"\nquestion = \"Why?\"\nseed = 1\nrepeats = 1\n\
+    let text = "kind = \"model\"\nmodel = \"line\"\nquestion = \"Why?\"\nseed = 1\nrepeats = 1\n\
                 [ladder]\nname = \"step\"\n\
                 [[ladder.step]]\nname = \"one\"\nset = { rate = 100, servers = 1 }\n\
                 [[ladder.step]]\nname = \"two\"\nset = { servers = 2 }\n";
-    Experiment::parse("ladder", "ladder.toml", text).unwrap();
+    Experiment::parse_of(model::KINDS, "ladder", "ladder.toml", text).unwrap();
     let wrong = text.replace("servers = 2", "sevrers = 2");
-    let refused = Experiment::parse("ladder", "ladder.toml", &wrong)
+    let refused = Experiment::parse_of(model::KINDS, "ladder", "ladder.toml", &wrong)
         .unwrap_err()
         .to_string();
     assert!(

@@ -1,7 +1,5 @@
 //! Error messages of invalid experiment files.
 
-use std::fs;
-
 use report::record::Value;
 
 use super::*;
@@ -51,45 +49,6 @@ fn violation(from: &str, to: &str) -> String {
     Experiment::parse("ladder", "my/ladder.toml", &GOOD.replacen(from, to, 1))
         .expect_err("the file is wrong")
         .to_string()
-}
-
-#[test]
-fn the_shipped_experiments_are_valid() {
-    for known in shipped() {
-        let experiment = Experiment::load(known.name).unwrap();
-        assert_eq!(experiment.toml(), known.text);
-        assert!(experiment.has_quick(), "{} has no quick form", known.name);
-    }
-    let ladder = content("rate-ladder", shipped_text("rate-ladder"), false);
-    let settings = ladder.kind.settings().unwrap();
-    assert_eq!(settings["load"]["connections"].as_integer(), Some(15_360));
-    assert_eq!(ladder.repeats, Repeats::fixed(15));
-    assert_eq!(values(&ladder, "level").len(), 8);
-}
-
-/// Each file is complete, so the script that starts the compared servers is in several.
-#[test]
-fn experiments_on_the_same_servers_start_them_alike() {
-    let script = |name: &str| {
-        let (_, server) = shipped_text(name)
-            .split_once("name = \"server\"\n")
-            .unwrap();
-        server.split_once("esac'''").unwrap().0
-    };
-    let steps = script("blocking-steps");
-    assert!(steps.contains("apache-prefork"), "{steps}");
-    for name in [
-        "blocking-cdf",
-        "blocking-datasize",
-        "blocking-inversion",
-        "blocking-load-levels",
-    ] {
-        assert_eq!(script(name), steps, "{name}");
-    }
-}
-
-fn shipped_text(name: &str) -> &'static str {
-    shipped().iter().find(|it| it.name == name).unwrap().text
 }
 
 fn content(name: &str, text: &str, quick: bool) -> Content {
@@ -284,6 +243,48 @@ fn rates_are_an_alternative_to_levels() {
 }
 
 /// [`GOOD`] without its short form.
+/// Under every kind, in every table that has values of factors, in the long and the short form.
+#[test]
+fn a_rate_may_have_a_unit_wherever_it_stands() {
+    let text = PUBLISHED
+        .replace("size", "rate")
+        .replace("[1, 2]", "[\"1k\", \"2k\"]");
+    let text = text
+        .replace("rate = 2", "rate = \"2k\"")
+        .replace("[1]", "[\"2k\"]");
+    let text = text.replacen(
+        "[quick]",
+        "[[factor]]\nname = \"n\"\nvalues = [1]\nonly = { rate = [\"2k\"] }\n\
+         [[figure]]\nname = \"f\"\nkind = \"bars\"\nx = \"n\"\ny = \"elapsed_ns\"\n\
+         only = { rate = \"2k\" }\n\
+         [[target]]\nname = \"t\"\nmetric = \"elapsed_ns\"\nof = { rate = \"2k\" }\n\
+         to = { rate = \"1k\" }\nbelow = 2\n[quick]",
+        1,
+    );
+    let text = text.replace("\"{rate}\"", "\"{rate}{n}\"");
+    let plan = content("any", &text, false).plan().unwrap();
+    let rate = plan.factor("rate").unwrap();
+    assert_eq!(rate.values, numbers(&[1_000.0, 2_000.0]));
+    assert_eq!(rate.unit, Some(report::record::Unit::per_second()));
+    assert_eq!(plan.published[0].only["rate"], Value::from(2_000.0));
+    assert_eq!(plan.figures[0].only["rate"], Value::from(2_000.0));
+    assert_eq!(plan.targets[0].to["rate"], Value::from(1_000.0));
+    assert_eq!(
+        values(&content("any", &text, true), "rate"),
+        numbers(&[2_000.0])
+    );
+
+    let cells = "[[cell]]\nrate = \"1k\"\n[[cell]]\nrate = 2000\n\
+                 [ladder]\nname = \"step\"\n\
+                 [[ladder.step]]\nname = \"a\"\nset = { most-rate = \"3k\" }\n\
+                 [[ladder.step]]\nname = \"b\"\nset = { most-rate = \"4k\" }\n[program]";
+    let text = PUBLISHED.split("[[published]]").next().unwrap();
+    let text = text.replace("\"{size}\"", "\"{size}{rate}{most-rate}\"");
+    let listed = content("any", &text.replacen("[program]", cells, 1), false);
+    assert_eq!(values(&listed, "rate"), numbers(&[1_000.0, 2_000.0]));
+    assert_eq!(values(&listed, "most-rate"), numbers(&[3_000.0, 4_000.0]));
+}
+
 fn good() -> &'static str {
     GOOD.split("[quick]").next().unwrap()
 }
@@ -294,34 +295,6 @@ fn changes_that_are_no_table_are_refused() {
     let error = Experiment::parse("ladder", "my/ladder.toml", &text).unwrap_err();
     let message = "my/ladder.toml:1: `quick` is not a table: write the changes under [quick]";
     assert_eq!(error.to_string(), message);
-}
-
-#[test]
-fn every_file_is_shipped() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
-        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
-        .collect();
-    files.sort_unstable();
-    let names: Vec<_> = shipped().iter().map(|shipped| shipped.name).collect();
-    assert_eq!(names, files);
-}
-
-#[test]
-fn a_similar_name_is_suggested() {
-    let error = Experiment::load("rate-lader").unwrap_err().to_string();
-    let start = "no experiment `rate-lader`: it is neither a file nor shipped (blocking-bursts, ";
-    assert!(error.starts_with(start), "{error}");
-    let end = ", tier-extstore, tier-hits, updates); did you mean `rate-ladder`?";
-    assert!(error.ends_with(end), "{error}");
-    let missing = Experiment::load("./none.toml").unwrap_err().to_string();
-    assert!(missing.starts_with("open ./none.toml: "), "{missing}");
 }
 
 /// [`GOOD`] with another factor, whose tables begin in line 26.

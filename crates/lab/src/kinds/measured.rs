@@ -65,7 +65,7 @@ use units::{duration_text, show_duration, show_rate};
 use crate::error::Error;
 use crate::hosts_table::HostsTable;
 use crate::kind::{
-    Context, Entry, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
+    Context, Entry, Estimate, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
 };
 use crate::plan::Options;
 use crate::relayed;
@@ -388,36 +388,51 @@ impl Kind for Setup {
         trial::add_versions(self, cells, context, &hosts)
     }
 
-    fn estimate(&self, factors: &Factors) -> Duration {
+    fn needs_root(&self) -> bool {
+        self.disk.is_some() || self.hosts.has_namespaces()
+    }
+
+    fn estimate(&self, factors: &Factors) -> Estimate {
         /// Starting a server, its first reply, stopping it, writing the record.
         const START_STOP: Duration = Duration::from_millis(250);
         /// Opening one connection, paced.
         const CONNECT: Duration = Duration::from_micros(50);
         /// Prefill of one record, and reading a sample back.
         const FILL: Duration = Duration::from_nanos(2_200);
-        let mut estimate = START_STOP;
+        /// A command of which nothing is known but its time-out.
+        const COMMAND: Duration = Duration::from_secs(1);
+        let timeouts = limits::Timeouts::default();
+        let mut likely = START_STOP;
+        let mut most = Duration::ZERO;
         let load = self.load.as_ref().and_then(|it| it.at(factors).ok());
         if let Some(load) = load {
-            estimate += CONNECT.saturating_mul(load.connections());
+            likely += CONNECT.saturating_mul(load.connections());
             if load.is_memcached() && !self.server.is_empty() {
                 let records = u32::try_from(load.config.records).unwrap_or(u32::MAX);
-                estimate += FILL.saturating_mul(records);
+                likely += FILL.saturating_mul(records);
             }
-            estimate += self.times().into_iter().flatten().sum::<Duration>();
+            let times = self.times().into_iter().flatten().sum::<Duration>();
+            match self.times()[1] {
+                Some(_) => most += likely + times + timeouts.generator,
+                None => most += limits::SCRIPT_TIMEOUT,
+            }
+            likely += times;
         }
         let last = self.hosts.at(factors).map_or(0, |it| it.clients.saturating_sub(1));
-        if let Some(program) = &self.program {
-            let stagger = program.stagger(factors).unwrap_or_default() * u32::from(last);
-            estimate += program.timeout + stagger;
+        let stagger = self.program.as_ref().map_or(Duration::ZERO, |program| {
+            program.stagger(factors).unwrap_or_default() * u32::from(last)
+        });
+        let commands = self.before.iter().map(|it| it.timeout);
+        for timeout in commands.chain(self.program.as_ref().map(|it| it.timeout)) {
+            likely += timeout.min(COMMAND);
+            most += timeout;
         }
-        let before: Duration = self.before.iter().map(|it| it.timeout).sum();
         let disk = self.disk.as_ref().map_or(Duration::ZERO, DiskTable::estimate);
-        estimate + before + disk
-    }
-
-    /// Nothing is known of a program before its first trial but its limit.
-    fn estimate_is_limit(&self) -> bool {
-        self.program.is_some() || !self.before.is_empty()
+        let processes = (timeouts.start + timeouts.stop) * self.beside.len() as u32;
+        Estimate {
+            likely: likely + stagger + disk.min(COMMAND),
+            most: most + stagger + disk + processes,
+        }
     }
 
     fn group(&self, factors: &Factors) -> Factors {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::experiment::shipped;
+use crate::tests::repository::text_of;
 
 /// The smoke experiment with `count` levels, on a machine with two processors and both servers.
 pub(crate) fn plan(count: usize) -> Plan {
@@ -27,7 +27,7 @@ pub(crate) fn plan_with(count: usize, tables: &str) -> Plan {
 
 /// A shipped experiment on that machine.
 pub(crate) fn plan_of(name: &str, quick: bool) -> Plan {
-    resolved(text_of(name), name, quick)
+    resolved(&text_of(name), name, quick)
 }
 
 /// The smoke experiment on that machine, without memcached.
@@ -45,10 +45,6 @@ pub(crate) fn plan_without_memcached(quick: bool) -> Plan {
 /// The kind of trial of a plan.
 pub(crate) fn kind(plan: &Plan) -> Box<dyn Kind> {
     kind_of(plan, &Options::new().unwrap()).unwrap()
-}
-
-fn text_of(name: &str) -> &'static str {
-    shipped().iter().find(|it| it.name == name).unwrap().text
 }
 
 fn resolved(text: &str, name: &str, quick: bool) -> Plan {
@@ -147,12 +143,48 @@ fn the_shipped_experiments_keep_their_time() {
         ("smoke", false, 20),
     ] {
         let plan = plan_of(name, quick);
-        let (least, most) = estimate::run(&plan, &*kind(&plan));
-        assert!(
-            least <= most,
-            "{name}, quick {quick}: {least:?} to {most:?}"
-        );
-        assert!(most.as_secs() <= most_s, "{name}, quick {quick}: {most:?}");
+        let total = estimate::Total::of(&plan, &*kind(&plan));
+        assert!(total.least <= total.likely, "{name}: {total:?}");
+        assert!(total.likely.as_secs() <= most_s, "{name}: {total:?}");
+    }
+}
+
+fn total(text: &str, quick: bool) -> estimate::Total {
+    let experiment = Experiment::parse("any", "any.toml", text).unwrap();
+    let content = experiment.content(quick).unwrap();
+    estimate::Total::of(&content.plan().unwrap(), &*content.kind)
+}
+
+#[test]
+fn an_estimate_is_what_trials_take_and_its_bound_what_they_may() {
+    let table = text_of("textile-table");
+    assert_eq!(
+        total(&table, true).words(),
+        "12 trials of about 900 ms: 10.8 s (at most 2 h 28 min)"
+    );
+    let long = total(&table, false).words();
+    assert!(
+        long.starts_with("240 trials of about 6 s: 24 min 0 s (at most "),
+        "{long}"
+    );
+    let smoke = total(&text_of("smoke"), false).words();
+    assert!(!smoke.contains("at most"), "{smoke}");
+}
+
+#[test]
+fn no_short_form_takes_half_an_hour() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        if !text.contains("kind = \"model\"") {
+            let total = total(&text, true);
+            assert!(
+                total.likely.as_secs() < 1_800,
+                "{}: {total:?}",
+                path.display()
+            );
+        }
     }
 }
 

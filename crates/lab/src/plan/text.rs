@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use report::record::{Factors, Plan};
-use units::duration_text;
 
+use super::estimate::Total;
 use super::order::PlannedTrial;
-use super::{Options, estimate, kind_of, order};
+use super::{Options, kind_of, order};
 use crate::error::Error;
 use crate::kind::Kind;
 use crate::limits;
@@ -66,21 +66,7 @@ fn write_plan(out: &mut String, plan: &Plan, kind: &dyn Kind) -> std::fmt::Resul
         ""
     };
     writeln!(out, "  order    {}{more}", first.join("; "))?;
-    let (least, most) = estimate::run(plan, kind);
-    let all = match least == most {
-        true => duration_text(most),
-        false => format!("{} to {}", duration_text(least), duration_text(most)),
-    };
-    let about = match kind.estimate_is_limit() {
-        true => "at most",
-        false => "about",
-    };
-    writeln!(
-        out,
-        "  time     {} trials of {about} {}: {all} in all",
-        trials.len(),
-        duration_text(estimate::trial(plan, kind)),
-    )
+    writeln!(out, "  time     {}", Total::of(plan, kind).words())
 }
 
 /// A trial's cell as text, such as `curtail, 16 connections, load level 0.8`.

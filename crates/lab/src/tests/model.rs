@@ -1,129 +1,99 @@
-//! Whole runs of the model of a queue, compared with theory.
+//! A model that only this file knows.
 
-use std::path::Path;
+use std::time::Duration;
 
-use report::record::Record;
+use report::record::Better;
 
+use crate::kind::Entry;
+use crate::model::{self, Computed, Default, Model, Registry, Simulate};
 use crate::tests::records::trials;
-use crate::{Error, Experiment, LineReporter, Options};
+use crate::{Experiment, LineReporter, Options};
 
-fn experiment(tables: &str) -> Result<Experiment, Error> {
-    let head =
-        "kind = \"model\"\nmodel = \"queue\"\nquestion = \"How long is the queue?\"\nseed = 9\n";
-    Experiment::parse("queue", "queue.toml", &format!("{head}{tables}"))
+#[derive(Debug)]
+struct Toys;
+
+impl Registry for Toys {
+    const MODELS: &'static [Model] = &[Model {
+        name: "line",
+        settings: &[
+            ("rate", Default::Number(1.0)),
+            ("servers", Default::Number(1.0)),
+        ],
+        metrics: &[("wait_ns", "wait", "ns", Better::Lower)],
+        factors: &[("rate", "offered rate", "/s")],
+        read: |settings| {
+            let rate = settings.positive("rate")?;
+            Ok(Box::new(Line(rate / settings.positive("servers")?)))
+        },
+    }];
 }
 
-/// The records of a run into a folder of its own.
-fn run(runs: &Path, seed: u64, tables: &str) -> Vec<Record> {
+pub(crate) const KINDS: &[Entry] = &[model::kind::<Toys>()];
+
+struct Line(f64);
+
+impl Simulate for Line {
+    fn takes(&self) -> Duration {
+        Duration::from_micros(1)
+    }
+
+    fn simulate(&self, seed: u64) -> Result<Computed, String> {
+        let mut computed = Computed {
+            metrics: vec![("wait_ns", self.0)],
+            series: vec![("seeds", vec![seed as f64]), ("nothing", Vec::new())],
+            ..Computed::default()
+        };
+        computed.response.record(self.0 as u64);
+        Ok(computed)
+    }
+}
+
+const FILE: &str = "kind = \"model\"\nmodel = \"line\"\nquestion = \"Why?\"\nseed = 1\nrepeats = 2\n\
+                    [settings]\nservers = 2\n[[factor]]\nname = \"rate\"\nvalues = [\"0.1k\", 400]\n";
+
+#[test]
+fn a_registered_model_is_planned_run_and_recorded() {
+    let runs = tempfile::tempdir().unwrap();
     let options = Options {
-        runs: runs.to_owned(),
-        fresh: true,
-        seed: Some(seed),
+        runs: runs.path().to_owned(),
+        kinds: KINDS,
         // It is read as a whole for the record of the host.
         curtail: "/bin/sh".into(),
         ..Options::new().unwrap()
     };
-    let plan = experiment(tables).unwrap().plan(&options).unwrap();
+    let experiment = Experiment::parse_of(KINDS, "line", "line.toml", FILE).unwrap();
+    let plan = experiment.plan(&options).unwrap();
+    assert_eq!(plan.factor("rate").unwrap().title, "offered rate");
     let outcome = crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap();
-    assert_eq!(outcome.failed, 0);
-    let mut records = trials(&outcome.folder);
-    records.sort_by(|a, b| a.id.cmp(&b.id));
-    records
-}
-
-fn values(records: &[Record], service: &str, metric: &str) -> Vec<f64> {
-    let of = records
-        .iter()
-        .filter(|it| it.factors["service"].to_string() == service);
-    of.map(|it| it.measured().unwrap().metric(metric).unwrap())
-        .collect()
-}
-
-/// Two laws of service at half of the capacity, fifteen trials of each.
-const HALF: &str = "repeats = 15\n[settings]\nrate = 5000\nrequests = 20_000\n\
-                    [[factor]]\nname = \"service\"\nvalues = [\"exponential\", \"fixed\"]\n";
-
-#[test]
-fn the_mean_response_time_of_a_queue_is_within_the_interval() {
-    let runs = tempfile::tempdir().unwrap();
-    let records = run(runs.path(), 9, HALF);
-    // A service time of 100 us and a wait of ρ ÷ (1 − ρ) = 1 of it in M/M/1, half in M/D/1
-    // (Pollaczek and Khinchine).
-    for (service, expected_ns) in [("exponential", 200_000.0), ("fixed", 150_000.0)] {
-        let values = values(&records, service, "response_mean_ns");
-        assert_eq!(values.len(), 15);
-        // Of two intervals of 95 %, one would miss under a tenth of all seeds.
-        let found = measure::median_of_trials(&values, 0.99).unwrap();
-        let (low, high) = (found.interval.low, found.interval.high);
-        assert!(
-            (low..=high).contains(&expected_ns),
-            "{service}: {low} to {high}"
-        );
-        assert!(high / low < 1.05, "{service}: {low} to {high}");
-    }
-    // Half of the requests find the server idle, and take as long as they are served.
-    let least = values(&records, "fixed", "response_p50_ns");
-    assert!(
-        least.iter().all(|it| (99_000.0..=140_000.0).contains(it)),
-        "{least:?}"
-    );
-    for record in &records {
-        assert_eq!(record.measured().unwrap().metric("load"), Some(0.5));
-        assert!(
-            record
-                .measured()
-                .unwrap()
-                .artefacts
-                .contains_key("response")
-        );
+    let records = trials(&outcome.folder);
+    assert_eq!(records.len(), 4);
+    for record in records {
+        let measured = record.measured().unwrap();
+        let rate = record.factors["rate"].number().unwrap();
+        assert_eq!(measured.metric("wait_ns"), Some(rate / 2.0));
+        assert_eq!(measured.series["seeds"].len(), 1);
+        assert!(!measured.series.contains_key("nothing"));
+        let kept = outcome
+            .folder
+            .join(format!("histograms/{}.hist", record.id));
+        assert!(kept.is_file());
     }
 }
 
 #[test]
-fn a_seed_gives_the_same_numbers_and_another_seed_others() {
-    let runs = tempfile::tempdir().unwrap();
-    let tables = HALF
-        .replace("repeats = 15", "repeats = 2")
-        .replace("20_000", "1_000");
-    let outcomes = |seed| {
-        let records = run(runs.path(), seed, &tables);
-        records.into_iter().map(|it| it.outcome).collect::<Vec<_>>()
-    };
-    let first = outcomes(9);
-    assert_eq!(outcomes(9), first);
-    assert_ne!(outcomes(10), first);
-    // The repeats differ.
-    assert_ne!(first[0], first[1]);
-}
-
-#[test]
-fn wrong_settings_of_a_model_are_refused() {
-    let set = |settings: &str| format!("repeats = 1\n[settings]\n{settings}\n");
-    for (tables, expected) in [
-        (set("requests = 100"), "`rate` is missing"),
-        (set("rate = 0"), "`rate` is 0, not a number above 0"),
+fn wrong_names_are_refused_with_the_known_ones() {
+    for (from, to, expected) in [
+        ("line\"", "lime\"", "no model `lime`; did you mean `line`?"),
+        ("line\"", "x\"", "no model `x`; known are line"),
         (
-            set("rate = 1\nservers = 1.5"),
-            "`servers` is 1.5, not a whole number",
-        ),
-        (
-            set("rate = 1\nservers = 2000"),
-            "`servers` is 2000, not 1 to 1024",
-        ),
-        (
-            set("rate = 1\nrequests = 3"),
-            "`requests` is 3, not 10 to 100000000",
-        ),
-        (
-            set("rate = 1\nservice = \"slow\""),
-            "`service` is `slow`, not one of exponential, fixed",
-        ),
-        (
-            set("rate = 1\nspeed = 1"),
-            "`speed` is no setting of the model; known are rate",
+            "servers",
+            "severs",
+            "`severs` is no setting of the model; known are rate, servers",
         ),
     ] {
-        let refused = experiment(&tables).unwrap_err().to_string();
+        let text = FILE.replacen(from, to, 1);
+        let refused = Experiment::parse_of(KINDS, "line", "line.toml", &text).unwrap_err();
+        let refused = refused.to_string();
         assert!(refused.contains(expected), "{expected}: {refused}");
     }
 }

@@ -9,7 +9,7 @@ use report::figure::{Figure, FigureKind};
 use report::record::{Better, Factor, Factors, Measured, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, settings_of};
+use crate::kind::{Context, Entry, Estimate, Kind, Performed, Trial, TrialError, settings_of};
 use crate::tests::records::{only_run, trials};
 use crate::{Ending, Error, Experiment, LineReporter, Options, RunOutcome, plan_text};
 
@@ -20,7 +20,7 @@ struct Dice {
     throws: u64,
 }
 
-const DICE: Entry = Entry::of::<Dice>("dice");
+pub(crate) const DICE: Entry = Entry::of::<Dice>("dice");
 
 impl Kind for Dice {
     fn metrics(&self) -> Vec<Metric> {
@@ -37,8 +37,8 @@ impl Kind for Dice {
         settings_of(self)
     }
 
-    fn estimate(&self, _: &Factors) -> Duration {
-        Duration::from_micros(1)
+    fn estimate(&self, _: &Factors) -> Estimate {
+        Estimate::about(Duration::from_micros(1))
     }
 
     fn figures(&self, _: &[Factor]) -> Vec<Figure> {
@@ -68,7 +68,7 @@ impl Kind for Dice {
     }
 }
 
-const FILE: &str = r#"
+pub(crate) const FILE: &str = r#"
 kind = "dice"
 question = "Which dice show more?"
 seed = 2
@@ -88,7 +88,7 @@ y = "throws"
 fn options(runs: &Path) -> Options {
     Options {
         runs: runs.to_owned(),
-        kinds: vec![DICE],
+        kinds: &[DICE],
         // It is read as a whole for the record of the host.
         curtail: "/bin/sh".into(),
         ..Options::new().unwrap()
@@ -164,7 +164,7 @@ fn a_kind_of_one_file_is_run_resumed_and_drawn() {
 #[test]
 fn a_kind_that_is_not_listed_is_unknown() {
     let refused = Experiment::parse("dice", "dice.toml", FILE).unwrap_err();
-    let expected = "dice.toml:2: `kind` is no kind of trial; known are measured, model";
+    let expected = "dice.toml:2: `kind` is no kind of trial; known are measured";
     assert_eq!(refused.to_string(), expected);
     let misspelt = FILE.replace("throws = 4", "throw = 4");
     let refused = Experiment::parse_of(&[DICE], "dice", "dice.toml", &misspelt).unwrap_err();

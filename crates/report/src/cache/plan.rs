@@ -275,6 +275,7 @@ pub(super) fn general(first: &folder::Plan) -> Plan {
         quick: first.quick,
         seed: first.seed,
         retries: 0,
+        takes_ns: None,
         notes: first.notes.clone(),
         // Every value of these settings has a form in TOML.
         settings: toml::Table::try_from(settings).unwrap_or_default(),

@@ -123,6 +123,7 @@ fn plan(seed: u64) -> Plan {
         quick: false,
         seed,
         retries: 0,
+        takes_ns: None,
         suspects: BTreeMap::new(),
         notes: Vec::new(),
         settings: toml::Table::from_iter([("command".to_owned(), "./sort {version}".into())]),

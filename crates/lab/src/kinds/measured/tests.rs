@@ -108,16 +108,20 @@ fn the_longest_time_of_a_trial_holds_all_its_limits() {
     let text = "[program]\ncommand = [\"a\"]\ntimeout = \"5s\"\n";
     let estimate = |text: &str| {
         let setup: Setup = toml::from_str(text).unwrap();
-        setup.estimate(&Factors::new()).as_secs()
+        let estimate = setup.estimate(&Factors::new());
+        assert!(estimate.likely <= estimate.most);
+        (estimate.likely.as_secs(), estimate.most.as_secs())
     };
-    assert_eq!(estimate(text), 5);
+    assert_eq!(estimate(text), (1, 5));
     let before = "[[before]]\ncommand = [\"c\"]\ntimeout = \"7s\"\n";
-    assert_eq!(estimate(&format!("{text}{before}{before}")), 5 + 2 * 7);
+    assert_eq!(estimate(&format!("{text}{before}{before}")), (3, 5 + 2 * 7));
+    let beside = "[[beside]]\nname = \"b\"\ncommand = [\"b\"]\n";
+    assert_eq!(estimate(&format!("{text}{beside}{beside}")), (1, 5 + 2 * 20));
     let apart = format!("{text}stagger = \"2s\"\n[hosts]\nclients = 4\n");
-    assert_eq!(estimate(&apart), 5 + 3 * 2);
+    assert_eq!(estimate(&apart), (1 + 6, 5 + 6));
     // A load takes its own time.
-    assert_eq!(estimate("trial = \"3s\"\nwarmup = \"500ms\"\n[load]\n"), 3);
-    assert_eq!(estimate("[load]\n"), 6);
+    assert_eq!(estimate("trial = \"3s\"\nwarmup = \"500ms\"\n[load]\n").0, 3);
+    assert_eq!(estimate("[load]\n").0, 6);
 }
 
 #[test]

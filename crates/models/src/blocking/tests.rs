@@ -27,7 +27,7 @@ fn text(value: &str) -> Value {
     Value::Text(value.to_owned())
 }
 
-fn metric(simulated: &Simulated, name: &str) -> f64 {
+fn metric(simulated: &Computed, name: &str) -> f64 {
     let found = simulated.metrics.iter().find(|(it, _)| *it == name);
     found.unwrap_or_else(|| panic!("no {name}")).1
 }
@@ -35,7 +35,7 @@ fn metric(simulated: &Simulated, name: &str) -> f64 {
 #[test]
 fn a_seed_determines_the_result() {
     let model = model(&[("strategy", text("flash")), ("level", Value::from(0.5))]);
-    let [first, again, other] = [1, 1, 2].map(|seed| model.simulate(seed).metrics);
+    let [first, again, other] = [1, 1, 2].map(|seed| model.run(seed).metrics);
     assert_eq!(first, again);
     assert_ne!(first, other);
 }
@@ -50,7 +50,7 @@ fn in_memory_all_strategies_are_as_fast_as_the_processor() {
             ("warm-draws", Value::from(1_000_000.0)),
             ("helper-us", Value::from(0.0)),
         ]);
-        let found = found.simulate(1);
+        let found = found.run(1);
         assert_eq!(metric(&found, "disk_share"), 0.0, "{strategy}");
         assert_eq!(metric(&found, "blocked_share"), 0.0, "{strategy}");
         // 167 us and 11.3 ns for each of about 14.9 kB.
@@ -70,8 +70,12 @@ fn only_the_strategies_that_block_wait_in_the_worker() {
         ("nowait", false),
         ("processes", false),
     ] {
-        let found = model(&[("strategy", text(strategy))]).simulate(1);
-        assert_eq!(metric(&found, "blocked_share") > 0.001, blocks, "{strategy}");
+        let found = model(&[("strategy", text(strategy))]).run(1);
+        assert_eq!(
+            metric(&found, "blocked_share") > 0.001,
+            blocks,
+            "{strategy}"
+        );
         assert!(metric(&found, "disk_share") > 0.001, "{strategy}");
         let shares = metric(&found, "blocked_share") + metric(&found, "processor_share");
         assert!(shares < 1.01, "{strategy}: {shares}");
@@ -82,7 +86,7 @@ fn only_the_strategies_that_block_wait_in_the_worker() {
 fn a_narrower_lock_blocks_less() {
     let [tree, folder, file] = ["tree", "folder", "file"].map(|lock| {
         let found = model(&[("strategy", text("flash")), ("lock", text(lock))]);
-        metric(&found.simulate(1), "blocked_share")
+        metric(&found.run(1), "blocked_share")
     });
     assert!(tree > folder && folder >= file, "{tree} {folder} {file}");
 }
@@ -94,7 +98,7 @@ fn at_a_low_level_requests_take_their_own_time() {
         ("data-mb", Value::from(60.0)),
         ("warm-draws", Value::from(1_000_000.0)),
     ]);
-    let found = found.simulate(1);
+    let found = found.run(1);
     // A request of 5 KB takes 167 + 57 us, 40 us on the link, and a round trip of 200 us.
     let median = metric(&found, "response_p50_ns");
     assert!((300_000.0..=650_000.0).contains(&median), "{median}");

@@ -1,13 +1,11 @@
 //! The load of a day under a controller.
 
+use lab::model::{Computed, Settings};
 use power::model::{Law, Machine, System};
 use power::tuner::day::{Controller, Hour, hour};
 use power::tuner::surface::Surface;
 use power::tuner::trace::{DAY_S, HOUR_S, Trace};
 use power::tuner::{Limits, Space};
-
-use super::super::Computed;
-use super::super::settings::Settings;
 
 const HOURS: usize = 24;
 
@@ -64,9 +62,8 @@ impl Day {
         let mut at = |it| hour(&mut surface, &trace, it, self.controller, &limits, seed);
         let hours: Vec<Hour> = (0..HOURS).map(&mut at).collect();
         let energy_j: f64 = hours.iter().map(|it| it.energy_j).sum();
-        let share = |of: fn(&Hour) -> usize| {
-            hours.iter().map(of).sum::<usize>() as f64 / DAY_S as f64
-        };
+        let share =
+            |of: fn(&Hour) -> usize| hours.iter().map(of).sum::<usize>() as f64 / DAY_S as f64;
         let by_hour = |of: fn(&Hour) -> f64| -> Vec<f64> {
             hours.iter().map(|it| of(it) / HOUR_S as f64).collect()
         };
@@ -82,7 +79,8 @@ impl Day {
                 ("power_by_hour", by_hour(|it| it.energy_j)),
                 ("broken_by_hour", by_hour(|it| it.broken as f64)),
             ],
-            ..Computed::of(metrics)
+            metrics,
+            ..Computed::default()
         }
     }
 }

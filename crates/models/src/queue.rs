@@ -2,15 +2,41 @@
 //!
 //! The recursion of Kiefer and Wolfowitz (1955): each request takes the server that is free first.
 
+use std::time::Duration;
+
+use lab::model::{Computed, Default, Model, Settings, Simulate};
 use measure::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use report::record::Better;
 
 use crate::limits;
 
+#[rustfmt::skip]
+pub(crate) const MODEL: Model = Model {
+    name: "queue",
+    settings: &[
+        ("rate", Default::Number(0.0)),
+        ("service-us", Default::Number(100.0)),
+        ("servers", Default::Number(1.0)),
+        ("requests", Default::Number(100_000.0)),
+        ("service", Default::Text("exponential")),
+    ],
+    metrics: &[
+        ("response_mean_ns", "response time, mean", "ns", Better::Lower),
+        ("response_p50_ns", "response time, median", "ns", Better::Lower),
+        ("response_p99_ns", "response time, 99th percentile", "ns", Better::Lower),
+        ("wait_mean_ns", "time in the queue, mean", "ns", Better::Lower),
+        ("achieved_rps", "achieved rate", "/s", Better::Higher),
+        ("load", "offered load", "ratio", Better::Neither),
+    ],
+    factors: &[],
+    read: |settings| Ok(Box::new(Queue::read(settings)?)),
+};
+
 /// The law of service times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Service {
+enum Service {
     /// All equal.
     Fixed,
     /// Exponential.
@@ -19,32 +45,71 @@ pub(super) enum Service {
 
 /// Requests that arrive at random times (a Poisson process) and wait for one of several servers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Queue {
-    pub(super) rate_rps: f64,
+struct Queue {
+    rate_rps: f64,
     /// Mean service time.
-    pub(super) service_ns: f64,
-    pub(super) service: Service,
-    pub(super) servers: usize,
+    service_ns: f64,
+    service: Service,
+    servers: usize,
     /// Requests simulated. The first tenth is warm-up and not recorded.
-    pub(super) requests: usize,
+    requests: usize,
 }
 
 /// What a simulation measured.
 #[derive(Debug)]
-pub(super) struct Simulated {
-    pub(super) response: Histogram,
-    pub(super) wait_mean_ns: f64,
-    pub(super) achieved_rps: f64,
+struct Simulated {
+    response: Histogram,
+    wait_mean_ns: f64,
+    achieved_rps: f64,
+}
+
+impl Simulate for Queue {
+    fn takes(&self) -> Duration {
+        Duration::from_nanos(200 * self.requests as u64)
+    }
+
+    fn simulate(&self, seed: u64) -> Result<Computed, String> {
+        let found = self.run(seed);
+        let metrics = vec![
+            ("response_mean_ns", found.response.mean()),
+            ("response_p50_ns", found.response.percentile(50.0) as f64),
+            ("response_p99_ns", found.response.percentile(99.0) as f64),
+            ("wait_mean_ns", found.wait_mean_ns),
+            ("achieved_rps", found.achieved_rps),
+            ("load", self.load()),
+        ];
+        Ok(Computed {
+            metrics,
+            response: found.response,
+            ..Computed::default()
+        })
+    }
 }
 
 impl Queue {
+    fn read(settings: &Settings<'_>) -> Result<Self, String> {
+        let laws = [
+            ("exponential", Service::Exponential),
+            ("fixed", Service::Fixed),
+        ];
+        let queue = Self {
+            rate_rps: settings.positive("rate")?,
+            service_ns: settings.positive("service-us")? * 1e3,
+            service: settings.one_of("service", &laws)?,
+            servers: settings.whole("servers")? as usize,
+            requests: settings.whole("requests")? as usize,
+        };
+        queue.check()?;
+        Ok(queue)
+    }
+
     /// The bounds of the settings; the problem if one is exceeded.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let most = limits::MODEL_REQUESTS;
+    fn check(&self) -> Result<(), String> {
+        let most = limits::REQUESTS;
         if !(10..=most).contains(&self.requests) {
             return Err(format!("`requests` is {}, not 10 to {most}", self.requests));
         }
-        let most = limits::MODEL_SERVERS;
+        let most = limits::SERVERS;
         if !(1..=most).contains(&self.servers) {
             return Err(format!("`servers` is {}, not 1 to {most}", self.servers));
         }
@@ -55,12 +120,12 @@ impl Queue {
     }
 
     /// The offered load: arrivals × service time ÷ servers.
-    pub(super) fn load(&self) -> f64 {
+    fn load(&self) -> f64 {
         self.rate_rps * self.service_ns / 1e9 / self.servers as f64
     }
 
     /// Simulates the requests from an empty queue.
-    pub(super) fn simulate(&self, seed: u64) -> Simulated {
+    fn run(&self, seed: u64) -> Simulated {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut exponential = |mean: f64| -mean * (1.0 - random.random::<f64>()).ln();
         let mut free_at = vec![0.0_f64; self.servers];
@@ -75,7 +140,11 @@ impl Queue {
             };
             // The few servers of a model are searched faster than a heap is kept.
             let first = (1..free_at.len()).fold(0, |first, at| {
-                if free_at[at] < free_at[first] { at } else { first }
+                if free_at[at] < free_at[first] {
+                    at
+                } else {
+                    first
+                }
             });
             let begin = free_at[first].max(now);
             let end = begin + service;
@@ -115,20 +184,27 @@ mod tests {
     #[test]
     fn waiting_times_are_those_of_theory() {
         // M/M/1: ρ ÷ (1 − ρ) service times; M/D/1: half of that (Pollaczek and Khinchine).
-        for (service, expected) in [(Service::Exponential, 100_000.0), (Service::Fixed, 50_000.0)] {
-            let found = queue(service, 1, 0.5).simulate(7);
+        for (service, expected) in [
+            (Service::Exponential, 100_000.0),
+            (Service::Fixed, 50_000.0),
+        ] {
+            let found = queue(service, 1, 0.5).run(7);
             let error = (found.wait_mean_ns / expected - 1.0).abs();
-            assert!(error < 0.05, "{service:?}: {} of {expected}", found.wait_mean_ns);
+            assert!(
+                error < 0.05,
+                "{service:?}: {} of {expected}",
+                found.wait_mean_ns
+            );
         }
         // M/M/2 at ρ = 0.5: ρ² ÷ (1 − ρ²) service times (Erlang).
-        let found = queue(Service::Exponential, 2, 0.5).simulate(7);
+        let found = queue(Service::Exponential, 2, 0.5).run(7);
         assert!((found.wait_mean_ns / 33_333.0 - 1.0).abs() < 0.05);
     }
 
     #[test]
     fn a_seed_determines_the_result() {
         let queue = queue(Service::Exponential, 1, 0.8);
-        let [first, again, other] = [1, 1, 2].map(|seed| queue.simulate(seed).wait_mean_ns);
+        let [first, again, other] = [1, 1, 2].map(|seed| queue.run(seed).wait_mean_ns);
         assert_eq!(first.to_bits(), again.to_bits());
         assert_ne!(first.to_bits(), other.to_bits());
     }

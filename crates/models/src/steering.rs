@@ -1,15 +1,23 @@
 //! A chained key-value store in remote memory, and a middlebox that steers its verbs, in virtual
 //! time. The model is `sim::steering`; here are its settings.
 
+use std::time::Duration;
+
+use lab::model::{Computed, Default, Model, Settings, Simulate};
 use measure::Histogram;
 use report::record::Better;
 use sim::steering::{Config, Costs, Step, simulate};
 use workload::Ycsb;
 
-use super::settings::{Default, Settings};
+pub(crate) const MODEL: Model = Model {
+    name: "steering",
+    settings: &SETTINGS,
+    metrics: &METRICS,
+    factors: &[],
+    read: |settings| Ok(Box::new(Steering(read(settings)?))),
+};
 
-/// The settings, with the values of those that are not given.
-pub(super) const SETTINGS: [(&str, Default); 13] = [
+const SETTINGS: [(&str, Default); 13] = [
     ("costs", Default::Text("prototype")),
     ("workload", Default::Text("ycsb-a")),
     ("step", Default::Text("clover")),
@@ -28,8 +36,8 @@ pub(super) const SETTINGS: [(&str, Default); 13] = [
     ("operations", Default::Number(200_000.0)),
 ];
 
-/// The metrics: name, title, unit, which is better.
-pub(super) const METRICS: [(&str, &str, &str, Better); 11] = [
+#[rustfmt::skip]
+const METRICS: [(&str, &str, &str, Better); 11] = [
     ("threads_rps", "throughput, sum of the threads' rates", "/s", Better::Higher),
     ("total_rps", "throughput, operations by time", "/s", Better::Higher),
     ("read_p50_ns", "read, median", "ns", Better::Lower),
@@ -46,30 +54,27 @@ pub(super) const METRICS: [(&str, &str, &str, Better); 11] = [
 /// What things cost: at the published prototype, and with our own middlebox.
 const COSTS: [(&str, Costs); 2] = [("prototype", Costs::prototype()), ("ours", Costs::ours())];
 
-/// What a simulation of a store measured.
-pub(super) struct Simulated {
-    pub(super) response: Histogram,
-    pub(super) metrics: Vec<(&'static str, f64)>,
-}
-
-impl Simulated {
-    /// Adds the metrics that both models have, where they were measured.
-    pub(super) fn new(
-        mut metrics: Vec<(&'static str, f64)>,
-        swap_success: Option<f64>,
-        reads: Histogram,
-        writes: &Histogram,
-    ) -> Self {
-        metrics.extend(swap_success.map(|share| ("swap_success_share", share)));
-        metrics.extend(percentiles(&reads, writes));
-        let mut response = reads;
-        response.merge(writes);
-        Self { response, metrics }
+/// What a simulation of a store computed: `metrics`, and those that both models have, where they
+/// were measured.
+pub(super) fn computed(
+    mut metrics: Vec<(&'static str, f64)>,
+    swap_success: Option<f64>,
+    reads: Histogram,
+    writes: &Histogram,
+) -> Computed {
+    metrics.extend(swap_success.map(|share| ("swap_success_share", share)));
+    metrics.extend(percentiles(&reads, writes));
+    let mut response = reads;
+    response.merge(writes);
+    Computed {
+        metrics,
+        response,
+        ..Computed::default()
     }
 }
 
 /// The configuration that the settings describe.
-pub(super) fn read(settings: &Settings<'_>) -> Result<Config, String> {
+fn read(settings: &Settings<'_>) -> Result<Config, String> {
     let step = settings.one_of("step", &Step::ALL)?;
     let mut costs = settings.one_of("costs", &COSTS)?;
     if settings.text("cost-of") != "own" {
@@ -96,29 +101,44 @@ pub(super) fn read(settings: &Settings<'_>) -> Result<Config, String> {
     Ok(config)
 }
 
-pub(super) fn run(config: &Config) -> Result<Simulated, String> {
-    let found = simulate(config).map_err(|error| error.to_string())?;
-    let metrics = vec![
-        ("threads_rps", found.threads_rps),
-        ("total_rps", found.total_rps),
-        ("verbs_per_operation", found.verbs),
-        ("bytes_per_operation", found.bytes),
-        ("core_busy_share", found.core_busy),
-        ("packet_ns", config.costs.packet(config.step)),
-    ];
-    Ok(Simulated::new(metrics, found.swap_success, found.reads, &found.writes))
+/// A configuration, and what the laboratory asks of it.
+struct Steering(Config);
+
+impl Simulate for Steering {
+    fn takes(&self) -> Duration {
+        Duration::from_micros(3 * self.0.operations)
+    }
+
+    fn simulate(&self, seed: u64) -> Result<Computed, String> {
+        let config = Config { seed, ..self.0 };
+        let found = simulate(&config).map_err(|error| error.to_string())?;
+        let metrics = vec![
+            ("threads_rps", found.threads_rps),
+            ("total_rps", found.total_rps),
+            ("verbs_per_operation", found.verbs),
+            ("bytes_per_operation", found.bytes),
+            ("core_busy_share", found.core_busy),
+            ("packet_ns", config.costs.packet(config.step)),
+        ];
+        Ok(computed(
+            metrics,
+            found.swap_success,
+            found.reads,
+            &found.writes,
+        ))
+    }
 }
 
 /// Median and 99th percentile of reads and writes, where there are any.
-fn percentiles(
-    reads: &Histogram,
-    writes: &Histogram,
-) -> impl Iterator<Item = (&'static str, f64)> {
+fn percentiles(reads: &Histogram, writes: &Histogram) -> impl Iterator<Item = (&'static str, f64)> {
     let of = |histogram: &Histogram, p50, p99| {
         let found = |name, percentile| (name, histogram.percentile(percentile) as f64);
         let found = [found(p50, 50.0), found(p99, 99.0)];
         (!histogram.is_empty()).then_some(found)
     };
-    let all = [of(reads, "read_p50_ns", "read_p99_ns"), of(writes, "write_p50_ns", "write_p99_ns")];
+    let all = [
+        of(reads, "read_p50_ns", "read_p99_ns"),
+        of(writes, "write_p50_ns", "write_p99_ns"),
+    ];
     all.into_iter().flatten().flatten()
 }

@@ -6,7 +6,8 @@ use report::record::Better;
 
 /// The metrics: name, title, unit, which is better. A saving has `saved_j`, a peak and a day their
 /// own below; a point has all others, and `energy_kept_j` only if it keeps the objective.
-pub(in super::super) const METRICS: [(&str, &str, &str, Better); 26] = {
+#[rustfmt::skip]
+pub(super) const METRICS: [(&str, &str, &str, Better); 26] = {
     use Better::{Higher, Lower, Neither};
     [
         ("energy_j", "energy of 30 s", "J", Lower),
@@ -43,7 +44,10 @@ pub(super) fn of_point(found: &Simulated, power_w: f64, run_s: f64) -> Vec<(&'st
     let percentile = |of: &Histogram, p| of.percentile(p) as f64;
     let mut metrics = vec![
         ("energy_j", power_w * run_s),
-        ("energy_per_request_uj", power_w / found.achieved_rps.max(1.0) * 1e6),
+        (
+            "energy_per_request_uj",
+            power_w / found.achieved_rps.max(1.0) * 1e6,
+        ),
         ("power_w", power_w),
         ("response_mean_ns", found.latency.mean()),
         ("response_p50_ns", percentile(&found.latency, 50.0)),

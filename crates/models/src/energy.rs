@@ -10,24 +10,34 @@
 //! | `peak` | rates that rise until throughput stops rising |
 //! | `day` | the load of a day under a `controller` |
 
+use std::time::Duration;
+
+use lab::model::{Computed, Default, Model, Settings, Simulate};
 use power::model::peak::peak;
 use power::model::published::{NAMES, OBJECTIVE_US, Published, Savings, Which};
 use power::model::{Law, Machine, Parameters, Setting, System, fit, simulate, system};
 use power::tuner::rival::DEFAULT_DELAY_US;
 
-use report::record::{Factor, Unit};
-
-use super::Computed;
-use super::settings::{Default, Settings};
-
 mod day;
 mod metrics;
 
 use day::Day;
-pub(super) use metrics::METRICS;
+use metrics::METRICS;
 
-/// The settings, with the values of those that are not given.
-pub(super) const SETTINGS: [(&str, Default); 14] = [
+pub(crate) const MODEL: Model = Model {
+    name: "energy",
+    settings: &SETTINGS,
+    metrics: &METRICS,
+    factors: &[
+        ("rate", "offered rate", "/s"),
+        ("level", "share of the published peak", "share"),
+        ("delay-us", "interrupt delay", "us"),
+        ("speed-ghz", "processor speed", "GHz"),
+    ],
+    read: |settings| Ok(Box::new(Energy::read(settings)?)),
+};
+
+const SETTINGS: [(&str, Default); 14] = [
     ("part", Default::Text("points")),
     ("series", Default::Text("linux-tuned")),
     ("system", Default::Text("linux")),
@@ -52,22 +62,6 @@ const LINES: [(&str, usize); 4] = [(NAMES[0], 0), (NAMES[1], 1), (NAMES[2], 2), 
 
 const SYSTEMS: [(&str, Which); 2] = [("linux", Which::Linux), ("libos", Which::Libos)];
 
-/// A factor with its title and unit.
-pub(super) fn factor(factor: Factor) -> Factor {
-    let (title, unit) = match factor.name.as_str() {
-        "rate" => ("offered rate", Unit::per_second()),
-        "level" => ("share of the published peak", Unit::share()),
-        "delay-us" => ("interrupt delay", Unit::from("us".to_owned())),
-        "speed-ghz" => ("processor speed", Unit::from("GHz".to_owned())),
-        _ => return factor,
-    };
-    Factor {
-        title: title.to_owned(),
-        unit: Some(unit),
-        ..factor
-    }
-}
-
 /// The curves of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Series {
@@ -91,7 +85,7 @@ const SERIES: [(&str, Series); 6] = [
 
 /// A trial of this model.
 #[derive(Debug, Clone)]
-pub(super) struct Energy {
+struct Energy {
     machine: Machine,
     parameters: Parameters,
     system: System,
@@ -131,8 +125,24 @@ const PARTS: [(&str, PartName); 4] = [
     ("day", PartName::Day),
 ];
 
+impl Simulate for Energy {
+    fn takes(&self) -> Duration {
+        let simulations = match self.part {
+            Part::Point { .. } => 1,
+            Part::Saving { .. } => 25,
+            Part::Peak(_) => 60,
+            Part::Day(day) => day.simulations(),
+        };
+        Duration::from_nanos(200 * (self.requests * simulations) as u64)
+    }
+
+    fn simulate(&self, seed: u64) -> Result<Computed, String> {
+        Ok(self.compute(seed))
+    }
+}
+
 impl Energy {
-    pub(super) fn read(settings: &Settings<'_>) -> Result<Self, String> {
+    fn read(settings: &Settings<'_>) -> Result<Self, String> {
         let parameters = Parameters::default();
         let machine = Machine::default();
         let of_preset = || -> Result<(Which, System), String> {
@@ -149,7 +159,14 @@ impl Energy {
                 let (which, system) = of_preset()?;
                 let line = settings.one_of("line", &LINES)?;
                 let rate_rps = rate(settings, &system)?;
-                (system, Part::Saving { which, line, rate_rps })
+                (
+                    system,
+                    Part::Saving {
+                        which,
+                        line,
+                        rate_rps,
+                    },
+                )
             }
             PartName::Peak => {
                 let (system, setting) = point(settings, &machine, &parameters)?;
@@ -167,24 +184,23 @@ impl Energy {
             let (least, most) = (bounds.start(), bounds.end());
             return Err(format!("`requests` is {requests}, not {least} to {most}"));
         }
-        Ok(Self { machine, parameters, system, requests, part })
+        Ok(Self {
+            machine,
+            parameters,
+            system,
+            requests,
+            part,
+        })
     }
 
-    /// Requests that a trial simulates, roughly.
-    pub(super) fn requests(&self) -> usize {
-        let simulations = match self.part {
-            Part::Point { .. } => 1,
-            Part::Saving { .. } => 25,
-            Part::Peak(_) => 60,
-            Part::Day(day) => day.simulations(),
-        };
-        self.requests * simulations
-    }
-
-    pub(super) fn compute(&self, seed: u64) -> Computed {
+    fn compute(&self, seed: u64) -> Computed {
         match self.part {
             Part::Point { setting, rate_rps } => self.compute_point(setting, rate_rps, seed),
-            Part::Saving { which, line, rate_rps } => {
+            Part::Saving {
+                which,
+                line,
+                rate_rps,
+            } => {
                 let published = Published {
                     rate_rps,
                     which,
@@ -194,7 +210,7 @@ impl Energy {
                 let requests = self.requests;
                 let saved =
                     fit::savings(&self.machine, &self.parameters, &published, requests, seed);
-                Computed::of(vec![("saved_j", saved[line])])
+                metrics_alone(vec![("saved_j", saved[line])])
             }
             Part::Peak(setting) => {
                 let found = peak(&self.machine, &self.system, setting, self.requests, seed);
@@ -202,7 +218,7 @@ impl Energy {
                 if found.kept_rps > 0.0 {
                     metrics.push(("kept_rps", found.kept_rps));
                 }
-                Computed::of(metrics)
+                metrics_alone(metrics)
             }
             Part::Day(day) => {
                 let law = Law::new(&self.parameters);
@@ -212,7 +228,12 @@ impl Energy {
     }
 
     fn compute_point(&self, setting: Setting, rate_rps: f64, seed: u64) -> Computed {
-        let Self { machine, system, requests, .. } = self;
+        let Self {
+            machine,
+            system,
+            requests,
+            ..
+        } = self;
         let found = simulate(machine, system, setting, rate_rps, *requests, seed);
         let law = Law::new(&self.parameters);
         let power_w = law.power_w(machine, setting.speed_ghz, &found);
@@ -220,7 +241,18 @@ impl Energy {
         if found.keeps(OBJECTIVE_US) {
             metrics.push(("energy_kept_j", power_w * machine.run_s));
         }
-        Computed { response: found.latency, ..Computed::of(metrics) }
+        Computed {
+            metrics,
+            response: found.latency,
+            ..Computed::default()
+        }
+    }
+}
+
+fn metrics_alone(metrics: Vec<(&'static str, f64)>) -> Computed {
+    Computed {
+        metrics,
+        ..Computed::default()
     }
 }
 
@@ -256,7 +288,10 @@ fn point(
     let tuned = Setting::new(delay_us, speed_ghz);
     let (system, setting) = match series {
         // Its speed is assumed to be the highest.
-        Series::LinuxDefault => (System::linux(parameters), Setting::new(DEFAULT_DELAY_US, most)),
+        Series::LinuxDefault => (
+            System::linux(parameters),
+            Setting::new(DEFAULT_DELAY_US, most),
+        ),
         Series::LinuxTuned => (System::linux(parameters), tuned),
         Series::LibosTuned => (System::libos(parameters), tuned),
         Series::LibosPoll => (System::libos(parameters), Setting::polling(speed_ghz)),
@@ -273,9 +308,16 @@ mod tests {
     use super::*;
 
     fn read(given: &[(&str, Value)]) -> Result<Energy, String> {
-        let factors: Factors = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let factors: Factors = given
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect();
         let own = Factors::new();
-        Energy::read(&Settings { factors: &factors, own: &own, defaults: &SETTINGS })
+        Energy::read(&Settings {
+            factors: &factors,
+            own: &own,
+            defaults: &SETTINGS,
+        })
     }
 
     fn number(value: f64) -> Value {
@@ -301,7 +343,13 @@ mod tests {
         assert!(value(&slow, "achieved_rps").unwrap() < 340e3);
         assert!(value(&slow, "energy_j").is_some() && value(&slow, "energy_kept_j").is_none());
         assert_eq!(value(&fast, "energy_kept_j"), value(&fast, "energy_j"));
-        let shares = ["work_share", "exit_share", "halt_share", "deep_share", "poll_share"];
+        let shares = [
+            "work_share",
+            "exit_share",
+            "halt_share",
+            "deep_share",
+            "poll_share",
+        ];
         let sum: f64 = shares.iter().map(|it| value(&fast, it).unwrap()).sum();
         assert!((sum - 1.0).abs() < 0.01, "{sum}");
     }
@@ -309,8 +357,11 @@ mod tests {
     #[test]
     fn polling_has_no_interrupts_and_the_default_no_knobs() {
         let at = |series: &str, delay: f64| {
-            let given =
-                [("rate", number(200e3)), ("series", text(series)), ("delay-us", number(delay))];
+            let given = [
+                ("rate", number(200e3)),
+                ("series", text(series)),
+                ("delay-us", number(delay)),
+            ];
             read(&given).unwrap().compute(1).metrics
         };
         let poll = at("libos-poll", 2.0);
@@ -342,9 +393,13 @@ mod tests {
             ("line", text("delay, lowest speed")),
             ("requests", number(2_000.0)),
         ];
-        let Computed { metrics, response, .. } = read(&given).unwrap().compute(1);
+        let Computed {
+            metrics, response, ..
+        } = read(&given).unwrap().compute(1);
         assert!(response.is_empty());
-        let [("saved_j", saved)] = metrics[..] else { panic!("{metrics:?}") };
+        let [("saved_j", saved)] = metrics[..] else {
+            panic!("{metrics:?}")
+        };
         assert!(saved > 5.0 && saved < 60.0, "{saved}");
     }
 
@@ -374,7 +429,12 @@ mod tests {
         };
         let [race, pace] = ["race-to-idle", "pace-to-idle"].map(at);
         let day = |it: &Computed| value(&it.metrics, "day_energy_kj").unwrap();
-        assert!(day(&pace) < day(&race), "{:?} {:?}", pace.metrics, race.metrics);
+        assert!(
+            day(&pace) < day(&race),
+            "{:?} {:?}",
+            pace.metrics,
+            race.metrics
+        );
         let hours = |name| {
             let series = pace.series.iter().find(|it| it.0 == name);
             series.unwrap().1.clone()
@@ -391,11 +451,20 @@ mod tests {
         for (given, name) in [
             (vec![], "rate"),
             (vec![rate.clone(), ("speed-ghz", number(3.0))], "speed-ghz"),
-            (vec![rate.clone(), ("delay-us", number(20_000.0))], "delay-us"),
+            (
+                vec![rate.clone(), ("delay-us", number(20_000.0))],
+                "delay-us",
+            ),
             (vec![rate.clone(), ("requests", number(10.0))], "requests"),
             (vec![rate, ("series", text("windows"))], "series"),
-            (vec![("part", text("day")), ("controller", text("none"))], "controller"),
-            (vec![("part", text("day")), ("most-rate", number(1.0))], "most-rate"),
+            (
+                vec![("part", text("day")), ("controller", text("none"))],
+                "controller",
+            ),
+            (
+                vec![("part", text("day")), ("most-rate", number(1.0))],
+                "most-rate",
+            ),
         ] {
             let problem = read(&given).unwrap_err();
             assert!(problem.contains(name), "{problem}");

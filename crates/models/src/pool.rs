@@ -1,16 +1,25 @@
 //! The packets of our memory pool and middlebox, in virtual time, on a network with faults. The
 //! model is `sim::world`; here are its settings.
 
+use std::time::Duration;
+
+use lab::model::{Computed, Default, Model, Settings, Simulate};
 use report::record::Better;
 use sim::world::trial::Trial;
 use sim::world::{Faults, NetworkFaults, Step};
 use workload::Ycsb;
 
-use super::settings::{Default, Settings};
-use super::steering::Simulated;
+use crate::steering::computed;
 
-/// The settings, with the values of those that are not given.
-pub(super) const SETTINGS: [(&str, Default); 16] = [
+pub(crate) const MODEL: Model = Model {
+    name: "pool",
+    settings: &SETTINGS,
+    metrics: &METRICS,
+    factors: &[],
+    read: |settings| Ok(Box::new(Packets(read(settings)?))),
+};
+
+const SETTINGS: [(&str, Default); 16] = [
     ("workload", Default::Text("ycsb-a")),
     ("step", Default::Text("clover")),
     // What the middlebox does wrong.
@@ -35,8 +44,8 @@ pub(super) const SETTINGS: [(&str, Default); 16] = [
     ("operations", Default::Number(16_000.0)),
 ];
 
-/// The metrics: name, title, unit, which is better.
-pub(super) const METRICS: [(&str, &str, &str, Better); 14] = [
+#[rustfmt::skip]
+const METRICS: [(&str, &str, &str, Better); 14] = [
     ("total_rps", "throughput", "/s", Better::Higher),
     ("read_p50_ns", "read, median", "ns", Better::Lower),
     ("read_p99_ns", "read, 99th percentile", "ns", Better::Lower),
@@ -62,7 +71,7 @@ const STEPS: [(&str, Step); 5] = [
 ];
 
 /// The trial that the settings describe.
-pub(super) fn read(settings: &Settings<'_>) -> Result<Trial, String> {
+fn read(settings: &Settings<'_>) -> Result<Trial, String> {
     let time_ns = |name| Ok::<u64, String>((settings.number(name)? * 1e3).round() as u64);
     let clients = settings.count("threads")?;
     let workloads = Ycsb::ALL.map(|it| (it.name(), it));
@@ -91,9 +100,18 @@ pub(super) fn read(settings: &Settings<'_>) -> Result<Trial, String> {
 /// The errors of the middlebox by name: those of the published prototype, alone and together.
 fn errors() -> [(&'static str, Faults); 5] {
     let none = Faults::default();
-    let without_injection = Faults { injects_no_acks: true, ..none };
-    let one_owner = Faults { resends_one_owner: true, ..none };
-    let succeeded = Faults { always_succeeded: true, ..none };
+    let without_injection = Faults {
+        injects_no_acks: true,
+        ..none
+    };
+    let one_owner = Faults {
+        resends_one_owner: true,
+        ..none
+    };
+    let succeeded = Faults {
+        always_succeeded: true,
+        ..none
+    };
     let prototype = Faults {
         always_succeeded: true,
         resends_one_owner: true,
@@ -116,25 +134,59 @@ fn network(settings: &Settings<'_>, late_ns: u64) -> Result<NetworkFaults, Strin
     let ppm = (rate * 1e6).round() as u32;
     let none = NetworkFaults::default();
     let faults = [
-        ("loss", NetworkFaults { lost_ppm: ppm, ..none }),
-        ("duplication", NetworkFaults { repeated_ppm: ppm, ..none }),
-        ("reordering", NetworkFaults { late_ppm: ppm, late_ns, ..none }),
+        (
+            "loss",
+            NetworkFaults {
+                lost_ppm: ppm,
+                ..none
+            },
+        ),
+        (
+            "duplication",
+            NetworkFaults {
+                repeated_ppm: ppm,
+                ..none
+            },
+        ),
+        (
+            "reordering",
+            NetworkFaults {
+                late_ppm: ppm,
+                late_ns,
+                ..none
+            },
+        ),
     ];
     settings.one_of("fault", &faults)
 }
 
-pub(super) fn run(trial: &Trial) -> Result<Simulated, String> {
-    let found = trial.run().map_err(|error| error.to_string())?;
-    let metrics = vec![
-        ("total_rps", found.total_rps),
-        ("bytes_per_operation", found.bytes),
-        ("repeats_per_operation", found.retransmissions),
-        ("timed_out_share", found.timed_out),
-        ("answered_share", found.answered),
-        ("connections_lost", found.lost as f64),
-        ("stopped_share", found.stopped),
-        ("wrong_keys", found.wrong_keys as f64),
-        ("undecided_keys", found.undecided_keys as f64),
-    ];
-    Ok(Simulated::new(metrics, found.swap_success, found.reads, &found.writes))
+/// A trial, and what the laboratory asks of it.
+struct Packets(Trial);
+
+impl Simulate for Packets {
+    fn takes(&self) -> Duration {
+        Duration::from_micros(40 * self.0.operations)
+    }
+
+    fn simulate(&self, seed: u64) -> Result<Computed, String> {
+        let trial = Trial { seed, ..self.0 };
+        let found = trial.run().map_err(|error| error.to_string())?;
+        let metrics = vec![
+            ("total_rps", found.total_rps),
+            ("bytes_per_operation", found.bytes),
+            ("repeats_per_operation", found.retransmissions),
+            ("timed_out_share", found.timed_out),
+            ("answered_share", found.answered),
+            ("connections_lost", found.lost as f64),
+            ("stopped_share", found.stopped),
+            ("wrong_keys", found.wrong_keys as f64),
+            ("undecided_keys", found.undecided_keys as f64),
+        ];
+        Ok(computed(
+            metrics,
+            found.swap_success,
+            found.reads,
+            &found.writes,
+        ))
+    }
 }

@@ -85,7 +85,9 @@ impl Files {
 
     /// Bytes of a chunk of a file.
     pub(super) fn chunk_len(file: usize, chunk: usize) -> u64 {
-        Self::size(file).saturating_sub(chunk as u64 * CHUNK).min(CHUNK)
+        Self::size(file)
+            .saturating_sub(chunk as u64 * CHUNK)
+            .min(CHUNK)
     }
 }
 
@@ -102,7 +104,8 @@ fn zipf_sums(count: usize) -> Vec<f64> {
 fn draw_rank(sums: &[f64], random: &mut Xoshiro256PlusPlus) -> usize {
     let total = sums.last().copied().unwrap_or(1.0);
     let at = random.random::<f64>() * total;
-    sums.partition_point(|&sum| sum <= at).min(sums.len().saturating_sub(1))
+    sums.partition_point(|&sum| sum <= at)
+        .min(sums.len().saturating_sub(1))
 }
 
 fn size_in_folder(file: usize) -> u64 {
@@ -211,7 +214,12 @@ mod tests {
         let small = draws.iter().filter(|&&it| Files::size(it) < 1_000).count();
         assert!((small as f64 / 200_000.0 - 0.35).abs() < 0.01, "{small}");
         // Zipf: the first folder is about as popular as the second and third together ×1.2.
-        let of = |folder| draws.iter().filter(|&&it| Files::folder(it) == folder).count() as f64;
+        let of = |folder| {
+            draws
+                .iter()
+                .filter(|&&it| Files::folder(it) == folder)
+                .count() as f64
+        };
         assert!((of(0) / of(1) - 2.0).abs() < 0.1);
         assert!((of(0) / of(3) - 4.0).abs() < 0.3);
     }

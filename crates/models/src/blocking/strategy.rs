@@ -59,8 +59,11 @@ pub(super) enum Lock {
 }
 
 impl Lock {
-    pub(super) const ALL: [(&'static str, Self); 3] =
-        [("file", Self::File), ("folder", Self::Folder), ("tree", Self::Tree)];
+    pub(super) const ALL: [(&'static str, Self); 3] = [
+        ("file", Self::File),
+        ("folder", Self::Folder),
+        ("tree", Self::Tree),
+    ];
 
     pub(super) fn covers(self, held: usize, wanted: usize) -> bool {
         match self {

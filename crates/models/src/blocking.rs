@@ -13,14 +13,16 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
 
 use disk::law::Law;
 use disk::queue::Queue;
+use lab::model::{Computed, Default, Model, Settings, Simulate};
 use measure::{Burstiness, Histogram, SizeDeciles, SizedLatency, service_inversion};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use report::record::Better;
 
-use super::settings::{Default, Settings};
 use crate::limits;
 
 mod files;
@@ -29,8 +31,15 @@ mod strategy;
 use files::{CHUNK, Files, OpenFiles, PageCache, open_files};
 use strategy::{Lock, Strategy};
 
-/// The settings, with the values of those that are not given.
-pub(super) const SETTINGS: [(&str, Default); 16] = [
+pub(crate) const MODEL: Model = Model {
+    name: "blocking",
+    settings: &SETTINGS,
+    metrics: &METRICS,
+    factors: &[],
+    read: |settings| Ok(Box::new(Blocking::read(settings)?)),
+};
+
+const SETTINGS: [(&str, Default); 16] = [
     ("strategy", Default::Text("nowait")),
     ("lock", Default::Text("tree")),
     ("disk", Default::Text("spindle-2006")),
@@ -50,9 +59,29 @@ pub(super) const SETTINGS: [(&str, Default); 16] = [
     ("warm-draws", Default::Number(400_000.0)),
 ];
 
+#[rustfmt::skip]
+const METRICS: [(&str, &str, &str, Better); 16] = [
+    ("achieved_rps", "achieved rate", "/s", Better::Higher),
+    ("capacity_rps", "achieved rate at infinite demand", "/s", Better::Higher),
+    ("throughput_mbit", "throughput", "Mbit/s", Better::Higher),
+    ("response_mean_ns", "response time, mean", "ns", Better::Lower),
+    ("response_p50_ns", "response time, median", "ns", Better::Lower),
+    ("response_p90_ns", "response time, 90th percentile", "ns", Better::Lower),
+    ("response_p99_ns", "response time, 99th percentile", "ns", Better::Lower),
+    ("service_inversion", "service inversion", "ratio", Better::Lower),
+    ("events_per_wait_p50", "events per wait, median", "count", Better::Lower),
+    ("events_per_wait_mean", "events per wait, mean", "count", Better::Lower),
+    ("events_per_wait_max", "events per wait, most", "count", Better::Lower),
+    ("runnable_share", "runnable processes", "share", Better::Lower),
+    ("hit_share", "requests that need no read from the disk", "share", Better::Neither),
+    ("blocked_share", "time that the worker waits for the disk", "share", Better::Lower),
+    ("processor_share", "time that the worker works", "share", Better::Neither),
+    ("disk_share", "time that the disk works", "share", Better::Neither),
+];
+
 /// The simulated server.
 #[derive(Debug, Clone)]
-pub(super) struct Blocking {
+struct Blocking {
     strategy: Strategy,
     lock: Lock,
     law: Law,
@@ -71,28 +100,33 @@ pub(super) struct Blocking {
     warm_draws: usize,
 }
 
-/// What a simulation measured.
-#[derive(Debug)]
-pub(super) struct Simulated {
-    pub(super) response: Histogram,
-    pub(super) metrics: Vec<(&'static str, f64)>,
-    /// The mix of sizes in each tenth of the latencies.
-    pub(super) deciles: Vec<f64>,
-}
-
 /// Distance of blocks on the disk: further than the longest file.
 const BLOCK: u64 = 1 << 20;
 
 /// The upper bounds of the four series of sizes whose mix is drawn for each decile.
 const SERIES: [u64; 4] = [500, 4_000, 6_000, u64::MAX];
 
+impl Simulate for Blocking {
+    fn takes(&self) -> Duration {
+        let runs = if self.level > 0.0 { 2 } else { 1 };
+        Duration::from_micros((self.requests * runs + self.warm_draws) as u64)
+    }
+
+    fn simulate(&self, seed: u64) -> Result<Computed, String> {
+        Ok(self.run(seed))
+    }
+}
+
 impl Blocking {
-    pub(super) fn read(settings: &Settings<'_>) -> Result<Self, String> {
+    fn read(settings: &Settings<'_>) -> Result<Self, String> {
         let count = |name| settings.whole(name).map(|it| it as usize);
         let blocking = Self {
             strategy: settings.one_of("strategy", &Strategy::ALL)?,
             lock: settings.one_of("lock", &Lock::ALL)?,
-            law: settings.text("disk").parse().map_err(|error| format!("`disk`: {error}"))?,
+            law: settings
+                .text("disk")
+                .parse()
+                .map_err(|error| format!("`disk`: {error}"))?,
             level: settings.number("level")?,
             data_bytes: settings.whole("data-mb")? * 1_000_000,
             memory_bytes: settings.whole("memory-mb")? * 1_000_000,
@@ -108,13 +142,28 @@ impl Blocking {
             warm_draws: count("warm-draws")?,
         };
         let bounds = [
-            ("connections", blocking.connections, 1, limits::MODEL_CONNECTIONS),
-            ("data-mb", (blocking.data_bytes / 1_000_000) as usize, 1, limits::MODEL_MEGABYTES),
-            ("memory-mb", (blocking.memory_bytes / 1_000_000) as usize, 1, limits::MODEL_MEGABYTES),
-            ("open-files", blocking.open_files, 1, limits::MODEL_MEGABYTES),
-            ("requests", blocking.requests, 100, limits::MODEL_REQUESTS),
-            ("warm-draws", blocking.warm_draws, 0, limits::MODEL_REQUESTS),
-            ("requests-per-connection", blocking.requests_per_connection as usize, 1, usize::MAX),
+            ("connections", blocking.connections, 1, limits::CONNECTIONS),
+            (
+                "data-mb",
+                (blocking.data_bytes / 1_000_000) as usize,
+                1,
+                limits::MEGABYTES,
+            ),
+            (
+                "memory-mb",
+                (blocking.memory_bytes / 1_000_000) as usize,
+                1,
+                limits::MEGABYTES,
+            ),
+            ("open-files", blocking.open_files, 1, limits::MEGABYTES),
+            ("requests", blocking.requests, 100, limits::REQUESTS),
+            ("warm-draws", blocking.warm_draws, 0, limits::REQUESTS),
+            (
+                "requests-per-connection",
+                blocking.requests_per_connection as usize,
+                1,
+                usize::MAX,
+            ),
         ];
         for (name, value, least, most) in bounds {
             if !(least..=most).contains(&value) {
@@ -122,25 +171,26 @@ impl Blocking {
             }
         }
         if !(0.0..=limits::LEVEL).contains(&blocking.level) {
-            return Err(format!("`level` is {}, not 0 to {}", blocking.level, limits::LEVEL));
+            return Err(format!(
+                "`level` is {}, not 0 to {}",
+                blocking.level,
+                limits::LEVEL
+            ));
         }
         Ok(blocking)
     }
 
-    pub(super) fn requests(&self) -> usize {
-        let runs = if self.level > 0.0 { 2 } else { 1 };
-        self.requests * runs + self.warm_draws
-    }
-
     /// Simulates the server: at infinite demand, or at a share of its own capacity.
-    pub(super) fn simulate(&self, seed: u64) -> Simulated {
+    fn run(&self, seed: u64) -> Computed {
         let at_most = Simulation::new(self, None, seed).run();
         if self.level == 0.0 {
             return at_most.finish(None);
         }
         let capacity_rps = at_most.rate_rps();
         let rate_rps = self.level * capacity_rps;
-        Simulation::new(self, Some(rate_rps), seed).run().finish(Some(capacity_rps))
+        Simulation::new(self, Some(rate_rps), seed)
+            .run()
+            .finish(Some(capacity_rps))
     }
 }
 
@@ -406,7 +456,11 @@ impl<'a> Simulation<'a> {
         self.record.blocked_ns += worker_ns - now_ns;
         self.cache.touch(block, size);
         let len = Files::chunk_len(request.file, request.chunk);
-        let own_ns = if request.chunk == 0 { self.model.request_ns } else { 0.0 };
+        let own_ns = if request.chunk == 0 {
+            self.model.request_ns
+        } else {
+            0.0
+        };
         let cpu_ns = own_ns + len as f64 * self.model.byte_ns;
         self.record.busy_ns += cpu_ns;
         let end_ns = worker_ns + cpu_ns.round() as u64;
@@ -416,7 +470,10 @@ impl<'a> Simulation<'a> {
         request.chunk += 1;
         match request.chunk < chunks(request.file) {
             true => self.at(sent_ns, Event::Ready(connection)),
-            false => self.at(sent_ns + self.model.round_trip_ns / 2, Event::Done(connection)),
+            false => self.at(
+                sent_ns + self.model.round_trip_ns / 2,
+                Event::Done(connection),
+            ),
         }
         end_ns
     }
@@ -482,7 +539,10 @@ impl<'a> Simulation<'a> {
     fn unlocked_ns(&mut self, file: usize, now_ns: u64) -> u64 {
         self.reads.retain(|&(end_ns, _)| end_ns > now_ns);
         let lock = self.model.lock;
-        let held = self.reads.iter().filter(|&&(_, held)| lock.covers(held, file));
+        let held = self
+            .reads
+            .iter()
+            .filter(|&&(_, held)| lock.covers(held, file));
         held.map(|&(end_ns, _)| end_ns).min().unwrap_or(now_ns)
     }
 
@@ -507,11 +567,15 @@ impl<'a> Simulation<'a> {
     }
 
     fn rate_rps(&self) -> f64 {
-        let elapsed_ns = self.record.ended_ns.saturating_sub(self.record.began_ns).max(1);
+        let elapsed_ns = self
+            .record
+            .ended_ns
+            .saturating_sub(self.record.began_ns)
+            .max(1);
         self.record.latencies.len() as f64 * 1e9 / elapsed_ns as f64
     }
 
-    fn finish(self, capacity_rps: Option<f64>) -> Simulated {
+    fn finish(self, capacity_rps: Option<f64>) -> Computed {
         let record = &self.record;
         let mut response = Histogram::new();
         let mut bytes = 0;
@@ -530,16 +594,25 @@ impl<'a> Simulation<'a> {
             ("response_p50_ns", time(50.0)),
             ("response_p90_ns", time(90.0)),
             ("response_p99_ns", time(99.0)),
-            ("hit_share", record.hits as f64 / record.latencies.len().max(1) as f64),
+            (
+                "hit_share",
+                record.hits as f64 / record.latencies.len().max(1) as f64,
+            ),
             ("blocked_share", record.blocked_ns as f64 / elapsed_ns),
             ("processor_share", record.busy_ns / elapsed_ns),
-            ("disk_share", record.disk_ns as f64 / elapsed_ns / f64::from(self.model.law.channels)),
+            (
+                "disk_share",
+                record.disk_ns as f64 / elapsed_ns / f64::from(self.model.law.channels),
+            ),
         ];
         if let Some(inversion) = service_inversion(&record.latencies) {
             metrics.push(("service_inversion", inversion));
         }
         if self.model.strategy.is_processes() {
-            metrics.push(("runnable_share", record.runnable / record.turns.max(1) as f64));
+            metrics.push((
+                "runnable_share",
+                record.runnable / record.turns.max(1) as f64,
+            ));
         } else if let Some(bursts) = Burstiness::of(&record.events_per_wait) {
             metrics.push(("events_per_wait_p50", bursts.median));
             metrics.push(("events_per_wait_mean", bursts.mean));
@@ -547,10 +620,12 @@ impl<'a> Simulation<'a> {
         }
         let deciles = SizeDeciles::of(&record.latencies, &SERIES);
         let deciles = deciles.map_or_else(Vec::new, |it| it.deciles.concat());
-        Simulated {
-            response,
+        // The mix of sizes in each tenth of the latencies.
+        let series = vec![("size_deciles", deciles)];
+        Computed {
             metrics,
-            deciles,
+            response,
+            series,
         }
     }
 }
