@@ -8,10 +8,12 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use report::Run;
 use report::compare::{self, Bound};
+use report::record::Plan;
 use report::target::Verdict;
 
 mod ab;
 mod shipped;
+mod without_file;
 
 pub(crate) use shipped::LABORATORY;
 
@@ -25,7 +27,17 @@ pub(crate) struct Flags {
 enum Verb {
     /// Run an experiment, or resume an interrupted run
     #[command(after_help = EXIT_STATUS)]
-    Run(RunFlags),
+    Run {
+        #[command(flatten)]
+        run: RunFlags,
+        #[command(flatten)]
+        bounds: Bounds,
+    },
+    /// Compare servers that are command lines, and write the experiment file that does it
+    #[command(after_help = EXIT_STATUS)]
+    Try(without_file::TryFlags),
+    /// Make a few trials, and say how many repeats would decide what
+    Pilot(without_file::PilotFlags),
     /// Show what a run would do, and how long it would take
     Plan(RunFlags),
     /// List the built-in experiments
@@ -88,13 +100,10 @@ struct RunFlags {
     /// Folder in which run folders are created
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     runs: PathBuf,
-
-    #[command(flatten)]
-    bounds: Bounds,
 }
 
 /// When a complete run ends with status 1.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct Bounds {
     /// Exit with status 1 if a [[target]] of the experiment is missed
     #[arg(long)]
@@ -168,7 +177,9 @@ fn server(text: &str) -> Result<(String, PathBuf), String> {
 
 pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     match &flags.verb {
-        Verb::Run(flags) => run_experiment(flags),
+        Verb::Run { run, bounds } => run_experiment(run, bounds),
+        Verb::Try(flags) => without_file::run_commands(flags),
+        Verb::Pilot(flags) => without_file::pilot(flags),
         Verb::Plan(flags) => {
             let (experiment, options) = flags.open()?;
             let plan = experiment.plan(&options)?;
@@ -213,15 +224,19 @@ impl RunFlags {
     }
 }
 
-fn run_experiment(flags: &RunFlags) -> anyhow::Result<ExitCode> {
+fn run_experiment(flags: &RunFlags, bounds: &Bounds) -> anyhow::Result<ExitCode> {
     let (experiment, options) = flags.open()?;
-    let plan = experiment.plan(&options)?;
-    eprint!("{}", ::lab::plan_text(&plan, &options)?);
-    let outcome = ::lab::run(&plan, &options, &mut *::lab::for_stderr())?;
-    finish(&outcome, &flags.bounds)
+    let outcome = perform(&experiment.plan(&options)?, &options)?;
+    finish(&outcome, bounds)
 }
 
-/// Draws a run if it is complete (an interrupted one is drawn then), and says what is wrong with it.
+/// Shows a plan and runs it.
+fn perform(plan: &Plan, options: &Options) -> anyhow::Result<RunOutcome> {
+    eprint!("{}", ::lab::plan_text(plan, options)?);
+    Ok(::lab::run(plan, options, &mut *::lab::for_stderr())?)
+}
+
+/// Draws a run if it is complete (an interrupted one is drawn then), and says what is wrong.
 fn finish(outcome: &RunOutcome, bounds: &Bounds) -> anyhow::Result<ExitCode> {
     if outcome.ending != Ending::Complete {
         return Ok(ExitCode::from(outcome.exit_code()));

@@ -40,7 +40,7 @@ fn what_fails_ends_with_1() {
 }
 
 /// An experiment of a command, run into a folder of its own.
-fn lab_run(command: &str, tables: &str, flags: &[&str], code: i32, said: &str) {
+fn lab(verb: &str, command: &str, tables: &str, flags: &[&str], code: i32, said: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("one.toml");
     let text = format!(
@@ -51,7 +51,53 @@ fn lab_run(command: &str, tables: &str, flags: &[&str], code: i32, said: &str) {
     std::fs::write(&path, text).unwrap();
     let into = folder.path().join("run");
     let paths = [path.to_str().unwrap(), "--into", into.to_str().unwrap()];
-    ends_with(&[&["lab", "run"], &paths[..], flags].concat(), code, said);
+    ends_with(&[&["lab", verb], &paths[..], flags].concat(), code, said);
+}
+
+fn lab_run(command: &str, tables: &str, flags: &[&str], code: i32, said: &str) {
+    lab("run", command, tables, flags, code, said);
+}
+
+#[test]
+fn a_pilot_says_how_many_repeats_would_decide() {
+    let decides = "repeats that would decide";
+    lab("pilot", "true {status}", "", &[], 0, decides);
+    lab(
+        "pilot",
+        "exit {status}",
+        "",
+        &["--repeats", "2"],
+        1,
+        decides,
+    );
+}
+
+#[test]
+fn commands_are_tried_and_their_file_runs_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (first, again, file) = (path("first"), path("again"), path("written.toml"));
+    let command = "curtail serve -m 64 -t 1";
+    let flags = [
+        "--trial",
+        "100ms",
+        "--warmup",
+        "0s",
+        "--repeats",
+        "1",
+        "-r",
+        "100",
+    ];
+    let head = ["lab", "try", command, "--into", &first, "--write", &file];
+    ends_with(
+        &[&head[..], &flags].concat(),
+        0,
+        "added `-p {port} -l 127.0.0.1",
+    );
+    let kept = std::fs::read_to_string(path("first/experiment.toml")).unwrap();
+    assert_eq!(kept, std::fs::read_to_string(&file).unwrap());
+    ends_with(&["lab", "run", &file, "--into", &again], 0, "report: ");
+    ends_with(&["lab", "try", "redis-server"], 1, "has no `{port}`");
 }
 
 #[test]

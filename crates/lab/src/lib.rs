@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod builds;
+mod commands;
 mod design;
 mod error;
 mod experiment;
@@ -30,6 +31,7 @@ mod list;
 mod location;
 pub mod model;
 mod overlay;
+mod pilot;
 mod placeholder;
 pub mod plan;
 mod port;
@@ -42,11 +44,13 @@ mod run_folder;
 #[cfg(test)]
 mod tests;
 
+pub use commands::{Commands, Written};
 pub use error::Error;
 pub use experiment::Experiment;
 pub use health::Health;
 pub use kinds::{NeededServer, Needs, needs};
 pub use laboratory::{Laboratory, Shipped};
+pub use pilot::pilot_text;
 pub use plan::{Options, plan_text};
 pub use progress::{BarReporter, Event, LineReporter, Progress, Reporter, for_stderr};
 pub use run::{Ending, RunOutcome, run};

@@ -28,6 +28,8 @@ pub const BESIDE: usize = 16;
 pub const SERIES_LEN: usize = 10_000;
 /// Time between two moves of the progress bar.
 pub const BAR_GAP: Duration = Duration::from_millis(500);
+/// Metrics of a pilot, where no figure says which are of interest.
+pub const PILOT_METRICS: usize = 6;
 /// Attempts of one trial after the first.
 pub const RETRIES: u32 = 10;
 /// Repeats of a cell, and capacity trials of a server.

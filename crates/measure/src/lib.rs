@@ -13,6 +13,7 @@
 //! | how many independent samples is an autocorrelated series worth? | [`effective_samples`] |
 //! | where does the warm-up of a series end? | [`warm_up`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
+//! | how many repeats would decide that? | [`pooled_spread`], [`repeats_to_decide`] |
 //! | where does the level of a series of runs change? | [`change_points`] |
 //! | which of many comparisons are significant? | [`holm`] |
 //! | which settings are best in two measures at once? | [`pareto_front`] |
@@ -43,6 +44,7 @@ mod littles_law;
 mod pareto;
 mod rank;
 mod ratio;
+mod repeats;
 mod runnable;
 mod search;
 mod service_inversion;
@@ -73,6 +75,7 @@ pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding, Outstandin
 pub use pareto::{Better, pareto_front};
 pub use rank::RankTest;
 pub use ratio::{paired_ratio, ratio_of_medians};
+pub use repeats::{POWER, pooled_spread, repeats_to_decide};
 pub use runnable::{RunnableFraction, RunnableSample};
 pub use search::{
     Search, SearchEnd, SearchError, SearchLimit, SearchOptions, SearchTrial, Sustained, Verdict,

@@ -75,3 +75,8 @@ pub const CHANGE_PERMUTATIONS_MAX: usize = 20_000;
 
 /// Maximum number of values in a series that is tested for changes.
 pub const CHANGE_SERIES_MAX: usize = 1000;
+/// Least repeats that decide anything: with three of each cell, the p-value of ranks is at least
+/// 0.1.
+pub const REPEATS_MIN: u32 = 4;
+/// Repeats that are worth naming.
+pub const REPEATS_MAX: u32 = 1_000;

@@ -74,9 +74,7 @@ pub(super) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     options.servers = builds.map(|it| (it.name, it.program)).into();
     // The plan of an earlier run may name programs that no longer exist.
     options.fresh = true;
-    let plan = experiment.plan(&options)?;
-    eprint!("{}", ::lab::plan_text(&plan, &options)?);
-    let outcome = ::lab::run(&plan, &options, &mut *::lab::for_stderr())?;
+    let outcome = super::perform(&experiment.plan(&options)?, &options)?;
     if outcome.ending != Ending::Complete {
         return Ok(ExitCode::from(outcome.exit_code()));
     }
