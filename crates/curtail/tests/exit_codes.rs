@@ -44,7 +44,7 @@ fn lab(verb: &str, command: &str, tables: &str, flags: &[&str], code: i32, said:
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("one.toml");
     let text = format!(
-        "kind = \"program\"\nquestion = \"Does it end?\"\nseed = 1\nrepeats = 6\n\
+        "question = \"Does it end?\"\nseed = 1\nrepeats = 6\n\
          [[factor]]\nname = \"status\"\nvalues = [0, 1]\n\
          [program]\ncommand = [\"sh\", \"-c\", \"{command}\"]\ntimeout = \"10s\"\n{tables}"
     );

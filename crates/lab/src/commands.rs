@@ -85,7 +85,6 @@ impl Commands {
             text.push('\n');
         };
         let quoted = |text: &str| Value::from(text).to_string();
-        line("kind = \"cache\"");
         line(&format!("question = {}", quoted(question)));
         line(&format!("seed = 1\nrepeats = {}", self.repeats));
         line(&format!("trial = {}", quoted(&self.trial)));
@@ -95,12 +94,7 @@ impl Commands {
             _ => "figures = [\"throughput\", \"tail\", \"cpu\"]",
         });
         line("\n[load]");
-        line(&format!(
-            "connections = {}\ndepth = 1\nthreads = 1",
-            self.connections
-        ));
-        line("keys = \"fb_key\"\nvalues = \"fb_value\"\narrivals = \"fb_ia\"");
-        line("popularity = \"uniform\"");
+        line(&format!("connections = {}", self.connections));
         line(&format!(
             "update = {:?}\nrecords = {}",
             self.update, self.records
@@ -115,12 +109,8 @@ impl Commands {
         }
         for (name, server) in names.iter().zip(servers) {
             line(&format!("\n[[server]]\nname = {}", quoted(name)));
-            match server.program.as_str() {
-                CURTAIL => line("kind = \"curtail\""),
-                program => line(&format!(
-                    "kind = \"command\"\nprogram = {}",
-                    quoted(program)
-                )),
+            if server.program != CURTAIL {
+                line(&format!("program = {}", quoted(&server.program)));
             }
             line(&format!(
                 "arguments = {}",

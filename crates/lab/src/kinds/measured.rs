@@ -412,11 +412,11 @@ impl Kind for Setup {
                 likely += FILL.saturating_mul(records);
             }
             let times = self.times().into_iter().flatten().sum::<Duration>();
-            match self.times()[1] {
-                Some(_) => most += likely + times + timeouts.generator,
-                None => most += limits::SCRIPT_TIMEOUT,
-            }
             likely += times;
+            most += match self.times()[1] {
+                Some(_) => likely,
+                None => limits::SCRIPT_TIMEOUT,
+            };
         }
         let last = self.hosts.at(factors).map_or(0, |it| it.clients.saturating_sub(1));
         let stagger = self.program.as_ref().map_or(Duration::ZERO, |program| {
