@@ -40,7 +40,7 @@ enum Verb {
     Pilot(without_file::PilotFlags),
     /// Show what a run would do, and how long it would take
     Plan(RunFlags),
-    /// List the built-in experiments
+    /// List the built-in experiments by study: time, need of root, question, what they repeat
     List,
     /// Show an experiment's question, or the summary of a run folder
     Show {

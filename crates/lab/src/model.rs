@@ -58,6 +58,17 @@ pub struct Computed {
     pub series: Vec<(&'static str, Vec<f64>)>,
 }
 
+impl Computed {
+    /// Metrics alone.
+    #[must_use]
+    pub fn of(metrics: Vec<(&'static str, f64)>) -> Self {
+        Self {
+            metrics,
+            ..Self::default()
+        }
+    }
+}
+
 /// The models of a laboratory.
 pub trait Registry: Debug + 'static {
     /// The models.

@@ -210,7 +210,7 @@ impl Energy {
                 let requests = self.requests;
                 let saved =
                     fit::savings(&self.machine, &self.parameters, &published, requests, seed);
-                metrics_alone(vec![("saved_j", saved[line])])
+                Computed::of(vec![("saved_j", saved[line])])
             }
             Part::Peak(setting) => {
                 let found = peak(&self.machine, &self.system, setting, self.requests, seed);
@@ -218,7 +218,7 @@ impl Energy {
                 if found.kept_rps > 0.0 {
                     metrics.push(("kept_rps", found.kept_rps));
                 }
-                metrics_alone(metrics)
+                Computed::of(metrics)
             }
             Part::Day(day) => {
                 let law = Law::new(&self.parameters);
@@ -246,13 +246,6 @@ impl Energy {
             response: found.latency,
             ..Computed::default()
         }
-    }
-}
-
-fn metrics_alone(metrics: Vec<(&'static str, f64)>) -> Computed {
-    Computed {
-        metrics,
-        ..Computed::default()
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use report::Run;
 
-use super::LABORATORY;
+use super::{Bounds, LABORATORY};
 use builder::{Builder, git};
 
 #[derive(Debug, Args)]
@@ -75,12 +75,16 @@ pub(super) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     // The plan of an earlier run may name programs that no longer exist.
     options.fresh = true;
     let outcome = super::perform(&experiment.plan(&options)?, &options)?;
+    let ending = super::finish(&outcome, &Bounds::default())?;
     if outcome.ending != Ending::Complete {
-        return Ok(ExitCode::from(outcome.exit_code()));
+        return Ok(ending);
     }
-    super::draw(&outcome.folder)?;
     println!();
-    super::print_compared(&Run::open(&outcome.folder)?, &flags.shown)
+    let compared = super::print_compared(&Run::open(&outcome.folder)?, &flags.shown)?;
+    Ok(match ending == ExitCode::SUCCESS {
+        true => compared,
+        false => ending,
+    })
 }
 
 /// A program of a path, or the name of a revision.
