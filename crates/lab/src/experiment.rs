@@ -8,9 +8,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use report::answer;
 use report::figure::{self, Figure};
 use report::published::{self, Published};
-use report::record::{Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
+use report::record::{Answer, Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
 use report::target::{self, Target};
 use report::{Located, LocatedError};
 use serde::Deserialize;
@@ -125,6 +126,8 @@ struct General {
     #[serde(default)]
     retries: u32,
     #[serde(default)]
+    answer: Option<Answer>,
+    #[serde(default)]
     figures: Vec<String>,
     #[serde(default)]
     figure: Vec<Figure>,
@@ -141,11 +144,12 @@ struct General {
 }
 
 /// The names of the keys of [`General`], and of those that are read before it.
-const GENERAL: [&str; 13] = [
+const GENERAL: [&str; 14] = [
     "question",
     "seed",
     "repeats",
     "retries",
+    "answer",
     "figures",
     "figure",
     "published",
@@ -219,6 +223,7 @@ pub(crate) struct Content {
     pub(crate) declared_figures: Vec<Figure>,
     /// Whether the changes of `[quick]` are made.
     quick: bool,
+    answer: Option<Answer>,
     published: Vec<Published>,
     targets: Vec<Target>,
     factors: Vec<FactorSpec>,
@@ -326,6 +331,8 @@ impl Content {
             .map_err(|(nth, key, problem)| Violation::new("[[published]]", nth, key, problem))?;
         // The short form may lack their cells. The report says so.
         if !self.quick {
+            answer::check(&plan)
+                .map_err(|(key, problem)| Violation::new("[answer]", 0, key, problem))?;
             target::check(&plan)
                 .map_err(|(nth, key, problem)| Violation::new("[[target]]", nth, key, problem))?;
         }
@@ -377,6 +384,8 @@ impl Content {
             settings: settings.map_err(problem)?,
             metrics: self.kind.metrics(),
             suspects: self.kind.suspects(),
+            answer: self.answer.clone(),
+            rerun: None,
             stages,
             factors: design.factors,
             figures,
@@ -504,6 +513,7 @@ impl Experiment {
             named_figures: general.figures,
             declared_figures: general.figure,
             quick,
+            answer: general.answer,
             published: general.published,
             targets: general.target,
             factors: general.factor,

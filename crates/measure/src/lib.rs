@@ -43,6 +43,7 @@ mod littles_law;
 mod pareto;
 mod rank;
 mod ratio;
+mod repeats;
 mod runnable;
 mod search;
 mod service_inversion;
@@ -73,6 +74,7 @@ pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding, Outstandin
 pub use pareto::{Better, pareto_front};
 pub use rank::RankTest;
 pub use ratio::{paired_ratio, ratio_of_medians};
+pub use repeats::repeats_to_show;
 pub use runnable::{RunnableFraction, RunnableSample};
 pub use search::{
     Search, SearchEnd, SearchError, SearchLimit, SearchOptions, SearchTrial, Sustained, Verdict,

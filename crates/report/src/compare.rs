@@ -12,7 +12,7 @@ use crate::answer;
 use crate::cell::Cell;
 use crate::comparison::{Comparison, Comparisons, Family, Scale, Verdict, words};
 use crate::record::{Better, Difference, Factor, Factors, Metric, Plan, Record, Value};
-use crate::terminal::{row, wrapped};
+use crate::terminal::{row, told_apart, wrapped};
 use crate::{Run, limits, page, units};
 
 /// Name of the factor by which runs differ.
@@ -316,7 +316,10 @@ fn table(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> Vec<Stri
     let heads = ["", "baseline", "other", effect, "verdict"];
     let mut lines = vec![head, fields(heads.map(str::to_owned))];
     let shown = family.comparisons.iter().take(limits::TERMINAL_ROWS);
-    lines.extend(shown.map(|comparison| {
+    let names = family.comparisons.iter();
+    let names = names.map(|it| place(comparisons, it, cells)).collect();
+    let names = told_apart(names, PLACE_WIDTH);
+    lines.extend(shown.zip(names).map(|(comparison, name)| {
         let median = |index: usize| {
             let values = cells.get(index).map(|it| it.values(&metric.name));
             let median = values
@@ -326,10 +329,10 @@ fn table(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> Vec<Stri
         };
         let effect = match &comparison.verdict {
             Verdict::Decided(effect) | Verdict::Undecided(effect, _) => family.effect(effect),
-            Verdict::Unknown(_) => "–".to_owned(),
+            Verdict::Unknown(_) | Verdict::Fails(_) => "–".to_owned(),
         };
         fields([
-            units::shortened(&place(comparisons, comparison, cells), PLACE_WIDTH),
+            name,
             median(comparison.to),
             median(comparison.of),
             effect,

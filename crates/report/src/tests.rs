@@ -1,9 +1,7 @@
 //! Tests of the public interface. They are modules of the unit tests: one program a crate.
 
-mod answer;
 mod browser;
 mod compare;
-mod conversion;
 mod edge_cases;
 mod figures;
 mod gallery;
@@ -12,12 +10,9 @@ mod general_run;
 mod history;
 mod illustrated;
 mod kinds;
-mod page;
+mod ladder;
 mod published;
 mod reading;
-mod settings;
 mod stack;
-mod summary;
-mod synthetic;
 mod target;
 mod zipped;

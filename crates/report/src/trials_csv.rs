@@ -19,7 +19,7 @@ pub const COLUMNS: [&str; 9] = [
     "retries",
     "started_unix_ns",
     "failure",
-    "suspect",
+    "fault",
     "notes",
 ];
 
@@ -83,7 +83,8 @@ impl<'a> Columns<'a> {
             record.started_unix_ns.to_string(),
             record.failure().unwrap_or_default().to_owned(),
             measured
-                .and_then(|it| it.suspect.clone())
+                .and_then(|it| it.fault.as_ref())
+                .map(|it| format!("{}: {}", it.class.words(), it.reason))
                 .unwrap_or_default(),
             record.notes.join("; "),
         ];

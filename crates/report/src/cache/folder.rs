@@ -1,76 +1,6 @@
-//! The format of a run folder, as types.
-//!
-//! ```text
-//! runs/rate-ladder-20261121-011243/
-//!   plan.toml          the effective plan: [`Plan`]
-//!   host.json          the machine: [`Host`]
-//!   trials.jsonl       one [`Trial`] per line, in the order in which they ended; append-only
-//!   trials.csv         the same as a flat table
-//!   histograms/ID.hist response and service histograms of a trial ([`TrialHistograms`] as JSON)
-//!   logs/ID.server     output of the server
-//!   figures/NAME.svg, NAME.csv
-//!   report.html        one self-contained file
-//! ```
-//!
-//! Rates are requests per second, durations nanoseconds, sizes bytes, shares 0 to 1.
+//! What a trial of a cache measures, and the settings of such a run.
 
 use serde::{Deserialize, Serialize};
-
-use crate::cache::settings::Vary;
-use crate::record::{Factors, Value};
-
-/// The version of everything in this module.
-pub const SCHEMA: &str = "curtail.run/1";
-
-/// The effective plan of a run, with every default resolved.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// The experiment's name (file stem).
-    pub experiment: String,
-    /// The question of the experiment, one sentence.
-    pub question: String,
-    /// Whether this is the short form; the report states it.
-    pub quick: bool,
-    /// Seed of the order of trials and of every schedule.
-    pub seed: u64,
-    /// Trials of each cell.
-    pub repeats: u32,
-    /// Measured time of a trial.
-    pub trial_ns: u64,
-    /// Warm-up: load before the measured interval, not recorded.
-    pub warmup_ns: u64,
-    /// The load offered to every server.
-    pub load: Load,
-    /// Processors to which the servers are pinned; empty: not pinned.
-    pub server_cpus: Vec<usize>,
-    /// Processors to which the load generator is pinned; empty: not pinned.
-    pub load_cpus: Vec<usize>,
-    /// Whether server and generator run with raised priority (nice -20).
-    #[serde(default)]
-    pub goes_first: bool,
-    /// Offered rates.
-    pub sweep: Sweep,
-    /// The parameter varied in addition to the rate; the sweep is repeated under each value.
-    #[serde(default)]
-    pub vary: Option<Vary>,
-    /// Closed-loop trials of each server and setting before the sweep; their median is its
-    /// capacity.
-    #[serde(default)]
-    pub capacity_trials: u32,
-    /// The servers, in the order of the file.
-    pub servers: Vec<Server>,
-    /// Figures to draw, in order.
-    pub figures: Vec<FigureKind>,
-    /// Deviations from the experiment file on this machine (such as other processors to pin to), as
-    /// sentences for the report.
-    #[serde(default)]
-    pub notes: Vec<String>,
-    /// Where servers and clients run, in words. Empty: on one host, over loopback.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub hosts: String,
-}
 
 /// The settings of cache trials: [`crate::record::Plan::settings`] of a run of this kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -122,21 +52,11 @@ pub struct Load {
     /// Records.
     pub records: u64,
     /// Saturating connections, in addition to the measured ones.
-    #[serde(default, alias = "greedy")]
+    #[serde(default)]
     pub saturating: u32,
     /// Outstanding requests of each saturating connection.
-    #[serde(default, alias = "greedy_depth")]
+    #[serde(default)]
     pub saturating_depth: u32,
-}
-
-/// The offered rates of a plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sweep {
-    /// Shares of each server's own measured capacity.
-    LoadLevels(Vec<f64>),
-    /// Requests per second, the same for all.
-    Rates(Vec<f64>),
 }
 
 /// A server of the plan.
@@ -165,55 +85,6 @@ pub enum FigureKind {
     Cpu,
     /// Connections served per wake-up of the server, if it counts them.
     Bursts,
-}
-
-/// The phase of a run that a trial belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// Closed loop: the achieved rate is a capacity.
-    Capacity,
-    /// An offered rate of the sweep.
-    Sweep,
-}
-
-/// One trial: one server, one setting, one measured interval.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Trial {
-    /// Unique within the run, such as `s-memcached-3-07` (phase, server, cell, repeat).
-    pub id: String,
-    /// The trial's phase.
-    pub phase: Phase,
-    /// A name of [`Plan::servers`].
-    pub server: String,
-    /// [`Plan::cell`] of a sweep trial; the setting of a capacity trial.
-    pub cell: u32,
-    /// From 0.
-    pub repeat: u32,
-    /// Value of the varied parameter. None: nothing is varied.
-    #[serde(default)]
-    pub setting: Option<f64>,
-    /// Offered ÷ that server's capacity, where the sweep is in load levels.
-    pub level: Option<f64>,
-    /// Offered rate; none in a capacity trial.
-    pub offered_rps: Option<f64>,
-    /// Unix time of its start.
-    pub started_unix_ns: u64,
-    /// Its outcome.
-    pub outcome: Outcome,
-    /// Problems that do not affect the measurement (such as a server that had to be killed).
-    #[serde(default)]
-    pub notes: Vec<String>,
-}
-
-/// The outcome of a trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// It was measured.
-    Measured(Box<Measurement>),
-    /// It failed, with the reason; shown as missing.
-    Failed(String),
 }
 
 /// The measurement of a trial.
@@ -263,7 +134,7 @@ pub struct Measurement {
     /// Little's law: mean outstanding by time stamps.
     pub outstanding_expected: f64,
     /// Replies per second to the saturating connections, if there were any.
-    #[serde(default, alias = "greedy_rps")]
+    #[serde(default)]
     pub saturating_rps: Option<f64>,
     /// Resources the server used. None: they could not be read.
     pub cost: Option<Cost>,
@@ -388,7 +259,7 @@ pub struct Bursts {
 /// `histograms/ID.hist`: full histograms as base64 of the HDR V2 serialisation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialHistograms {
-    /// [`Trial::id`].
+    /// The name of the trial.
     pub id: String,
     /// Answer − intended time, censored requests included.
     pub response: Option<String>,
@@ -399,51 +270,4 @@ pub struct TrialHistograms {
     pub service: String,
     /// Actual send − intended time.
     pub slip: Option<String>,
-}
-
-/// The load as a table, whose keys factors may set. They are those of experiment files, with `-`
-/// where records have `_`.
-#[must_use]
-pub fn load_table(load: &Load) -> toml::Table {
-    // Every value of a load has a form in TOML.
-    let table = toml::Table::try_from(load).unwrap_or_default();
-    let setting = |(key, value): (String, _)| (key.replace('_', "-"), value);
-    // Those are left out where they are empty.
-    let optional = ["mix", "multiget"].map(|key| (key.to_owned(), String::new().into()));
-    optional
-        .into_iter()
-        .chain(table.into_iter().map(setting))
-        .collect()
-}
-
-/// The load with the keys that factors set.
-///
-/// # Errors
-/// A factor has a value that its key cannot have: the problem, which follows the factor's name.
-pub fn load_with(load: &Load, factors: &Factors) -> Result<Load, String> {
-    let mut table = load_table(load);
-    for (name, value) in factors {
-        let Some(setting) = table.get_mut(name) else {
-            continue;
-        };
-        *setting = match (&*setting, value) {
-            (toml::Value::Integer(_), Value::Number(number))
-                if number.fract() == 0.0 && (0.0..1e15).contains(number) =>
-            {
-                toml::Value::Integer(*number as i64)
-            }
-            (toml::Value::Float(_), Value::Number(number)) => toml::Value::Float(*number),
-            (toml::Value::String(_), Value::Text(text)) => toml::Value::String(text.clone()),
-            (toml::Value::Integer(_), _) => {
-                return Err(format!("has {value}, which is no whole number"));
-            }
-            (toml::Value::Float(_), _) => return Err(format!("has {value}, which is no number")),
-            _ => return Err(format!("has {value}, which is no name in quotes")),
-        };
-    }
-    let setting = |(key, value): (String, _)| (key.replace('-', "_"), value);
-    let table: toml::Table = table.into_iter().map(setting).collect();
-    table.try_into().map_err(|error: toml::de::Error| {
-        format!("has a value that is out of range: {}", error.message())
-    })
 }

@@ -1,7 +1,7 @@
 //! The definitions of the metrics of a cache trial.
 
-use super::encode::OFFERED_RPS;
 use crate::record::Better::{self, Higher, Lower, Neither};
+use crate::record::names::{OFFERED_RPS, RATE};
 use crate::record::{Metric, Unit};
 
 /// The metrics of which a trial has one for each percentile: prefix and title.
@@ -157,7 +157,7 @@ pub fn metrics() -> Vec<Metric> {
         Metric {
             axis_title: Some("offered rate (requests/s)".to_owned()),
             phrase: Some("at {} offered".to_owned()),
-            planned: Some(super::plan::RATE.to_owned()),
+            planned: Some(RATE.to_owned()),
             ..Metric::new(OFFERED_RPS, "offered rate", Unit::per_second(), Neither)
         },
         Metric {

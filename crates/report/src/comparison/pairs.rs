@@ -45,27 +45,42 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// The pairs by the first of the varied factors that has some, or else by the first of them
-    /// without any. None: no factor is varied.
-    pub(super) fn of(varied: &[&'a Factor], cells: &[Cell<'a>]) -> Option<Self> {
+    /// The pairs by the wanted factor and its value if there are any, else by the first of the
+    /// varied factors that has some, or else by the first of them without any. None: no factor is
+    /// varied.
+    pub(super) fn of(
+        varied: &[&'a Factor],
+        cells: &[Cell<'a>],
+        wanted: Option<(&'a Factor, Option<&'a Value>)>,
+    ) -> Option<Self> {
         let table = Table::of(varied, cells);
-        let first = Self::by(0, varied, &table, cells)?;
+        if let Some((factor, value)) = wanted
+            && let Some(at) = varied.iter().position(|it| it.name == factor.name)
+            && let Some(pairs) = Self::by(at, value, varied, &table, cells)
+            && !pairs.pairs.is_empty()
+        {
+            return Some(pairs);
+        }
+        let first = Self::by(0, None, varied, &table, cells)?;
         if !first.pairs.is_empty() {
             return Some(first);
         }
-        let others = (1..varied.len()).filter_map(|by| Self::by(by, varied, &table, cells));
+        let others = (1..varied.len()).filter_map(|by| Self::by(by, None, varied, &table, cells));
         let mut others = others.filter(|it| !it.pairs.is_empty());
         Some(others.next().unwrap_or(first))
     }
 
     fn by(
         compared: usize,
+        wanted: Option<&'a Value>,
         varied: &[&'a Factor],
         table: &Table,
         cells: &[Cell<'a>],
     ) -> Option<Self> {
         let factor = *varied.get(compared)?;
-        let baseline = baseline(factor, cells)?;
+        let is_there = |it: &&Value| cells.iter().any(|cell| cell.value(factor) == Some(*it));
+        let wanted = wanted.filter(is_there);
+        let baseline = wanted.or_else(|| baseline(factor, cells))?;
         let equal = table.equal(compared, varied.len());
         let at = |cell: &Cell<'a>| -> Vec<Option<&'a Value>> {
             equal.iter().map(|&it| cell.value(varied[it])).collect()
@@ -245,7 +260,7 @@ mod tests {
             });
             let cells: Vec<Cell> = cells.collect();
             let factors: Vec<&Factor> = self.factors.iter().collect();
-            let pairs = Pairs::of(&factors, &cells).unwrap();
+            let pairs = Pairs::of(&factors, &cells, None).unwrap();
             let equal = pairs.equal.iter().map(|it| it.name.clone());
             let dependent = pairs.dependent.iter().map(|it| {
                 let implied = if it.is_implied { "*" } else { "" };

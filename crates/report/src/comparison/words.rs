@@ -52,8 +52,8 @@ impl Family<'_> {
             }
         };
         match has_full_confidence(estimate) {
+            _ if effect.is_exact || estimate.samples < 2 => value,
             true => format!("{value} {range}"),
-            false if estimate.samples < 2 => format!("{value} (one trial)"),
             false => {
                 let confidence = estimate.interval.confidence * 100.0;
                 format!("{value} {range} ({confidence:.0}\u{a0}%)")
@@ -69,14 +69,16 @@ impl Family<'_> {
         }
     }
 
-    /// `better`, `worse`, `undecided` or `not known`, with the reason.
+    /// `better`, `worse`, `undecided`, or why there is no verdict. Only an interval that contains
+    /// no effect leaves a comparison undecided.
     pub(crate) fn verdict(&self, comparison: &Comparison) -> String {
         match &comparison.verdict {
-            Verdict::Decided(effect) if self.is_better(effect) => "better".to_owned(),
-            Verdict::Decided(_) => "worse".to_owned(),
+            Verdict::Decided(effect) => self.quality(effect).to_owned(),
+            Verdict::Undecided(effect, _) if effect.estimate.samples < 2 => "one trial".to_owned(),
             Verdict::Undecided(_, None) => "undecided".to_owned(),
-            Verdict::Undecided(_, Some(reason)) => format!("undecided: {reason}"),
+            Verdict::Undecided(_, Some(reason)) => format!("open: {reason}"),
             Verdict::Unknown(reason) => format!("not known: {reason}"),
+            Verdict::Fails(reason) => format!("no comparison: {reason}"),
         }
     }
 
@@ -168,7 +170,7 @@ impl Comparisons<'_> {
                      {what} is {effect}{reason}"
                 )
             }
-            (Verdict::Unknown(reason), _) => {
+            (Verdict::Unknown(reason) | Verdict::Fails(reason), _) => {
                 format!(
                     "{place}whether the {title} {of} differs from that {base} is not known: \
                      {reason}"
@@ -202,7 +204,7 @@ fn difference_of(factor: &Factor, of: &Cell, to: &Cell) -> Option<String> {
 }
 
 /// Clauses without the second and later of repeated prepositions: `with a`, `b` and `without c`.
-fn joined(clauses: Vec<String>) -> Vec<String> {
+pub(crate) fn joined(clauses: Vec<String>) -> Vec<String> {
     let mut last = None;
     let clauses = clauses.into_iter().map(|clause| {
         let preposition = clause.split(' ').next().map(str::to_owned);

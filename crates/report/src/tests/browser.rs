@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::Run;
 use crate::tests::illustrated;
-use crate::tests::synthetic::Synthetic;
+use crate::tests::ladder::ladder;
 
 /// Prints, unfolds the page, points at the first marker of every figure, zooms into its lower left
 /// quarter, and leaves the results in the document.
@@ -60,7 +60,7 @@ fn the_script_shows_values_and_zooms() {
         return;
     };
     let place = tempfile::tempdir().unwrap();
-    let html = crate::page_of(&Synthetic::ladder(5).run()).unwrap();
+    let html = crate::page_of(&ladder(5).run()).unwrap();
     let visited = with_script(&html, VISITOR, place.path());
 
     let (document, log) = open(browser, &visited, place.path());
@@ -166,7 +166,7 @@ fn paper_shows_what_the_screen_folds() {
         return;
     };
     let place = tempfile::tempdir().unwrap();
-    let html = crate::page_of(&Synthetic::ladder(5).run()).unwrap();
+    let html = crate::page_of(&ladder(5).run()).unwrap();
     // The style sheet alone has to do it, where scripts are off.
     let silent = html.replace("addEventListener('beforeprint'", "void ('beforeprint'");
     assert_ne!(silent, html);

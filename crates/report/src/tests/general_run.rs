@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::Run;
 use crate::figure::{Figure, FigureKind};
 use crate::record::{
-    Better, Factor, Factors, Flag, Measured, Metric, Outcome, Plan, Record, Repeats, SCHEMA, Stage,
-    Unit, Value,
+    Better, Factor, Factors, Fault, FaultClass, Flag, Host, Measured, Metric, Outcome, Plan,
+    Record, Repeats, SCHEMA, Stage, Unit, Value,
 };
-use crate::tests::synthetic::{SplitMix, host};
 
 /// Trials of a cell.
 pub(crate) const REPEATS: u32 = 12;
@@ -44,9 +43,10 @@ impl General {
         run.record("main-002-01").notes = vec!["the log was cut".to_owned()];
         let measured = run.measured("main-003-04");
         measured.suspect = Some("clock stepped".to_owned());
-        measured
-            .flags
-            .insert("wall_ns".to_owned(), invalid("clock stepped"));
+        measured.fault = Some(Fault {
+            class: FaultClass::Invalid,
+            reason: "clock stepped".to_owned(),
+        });
         run
     }
 
@@ -76,10 +76,14 @@ impl General {
         fs::write(folder.join("plan.toml"), plan).expect("plan.toml");
         let host = serde_json::to_string_pretty(&host()).expect("a host is JSON");
         fs::write(folder.join("host.json"), host).expect("host.json");
-        let line = |record| serde_json::to_string(record).expect("a record is JSON") + "\n";
-        let lines: String = self.records.iter().map(line).collect();
-        fs::write(folder.join("trials.jsonl"), lines).expect("trials.jsonl");
+        fs::write(folder.join("trials.jsonl"), self.lines()).expect("trials.jsonl");
         folder
+    }
+
+    /// `trials.jsonl`.
+    pub(crate) fn lines(&self) -> String {
+        let line = |record| serde_json::to_string(record).expect("a record is JSON") + "\n";
+        self.records.iter().map(line).collect()
     }
 }
 
@@ -141,6 +145,8 @@ fn plan(seed: u64) -> Plan {
             repeats: Repeats::fixed(REPEATS),
             cells: cells.collect(),
         }],
+        answer: None,
+        rerun: None,
         figures: vec![figure],
         published: Vec::new(),
         targets: Vec::new(),
@@ -177,5 +183,37 @@ fn record(random: &mut SplitMix, cell: u32, repeat: u32, factors: &Factors) -> R
         }),
         notes: Vec::new(),
         id,
+    }
+}
+
+pub(crate) fn host() -> Host {
+    Host {
+        kernel: "Linux 6.12.0".to_owned(),
+        cpu: "Example Processor 9000 @ 2.40GHz".to_owned(),
+        processors: 2,
+        memory_bytes: 8 << 30,
+        virtualised: Some("kvm".to_owned()),
+        clock: "tsc".to_owned(),
+        governor: None,
+        open_files: 1_048_576,
+        curtail: "curtail 0.1.0 (release)".to_owned(),
+    }
+}
+
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+pub(crate) struct SplitMix(pub(crate) u64);
+
+impl SplitMix {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// 1 ± `share`.
+    pub(crate) fn about(&mut self, share: f64) -> f64 {
+        1.0 + share * (2.0 * (self.next() >> 11) as f64 / (1u64 << 53) as f64 - 1.0)
     }
 }

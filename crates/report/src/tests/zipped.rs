@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use crate::record::{
     Better, Factor, Factors, Measured, Outcome, Record, Repeats, Stage, Unit, Value,
 };
-use crate::tests::general_run::{General, REPEATS, metric};
-use crate::tests::synthetic::SplitMix;
+use crate::tests::general_run::{General, REPEATS, SplitMix, metric};
 use crate::{page_of, text_summary};
 
 /// Server, cache, pool, operation, client hosts, requests, and the response time in milliseconds.
@@ -136,7 +135,7 @@ fn servers_are_compared_although_their_caches_and_pools_differ_too() {
     // Columns that follow from the server are in the part on cells only.
     let (front, _) = html.split_once("</header>").unwrap();
     assert!(front.contains("The part Cells has the factors that follow from those shown."));
-    let text = text_summary(&run(&cells).run()).unwrap();
+    let text = text_summary(&run(&cells).run());
     assert!(text.contains("\nserver · operation "), "{text}");
     assert!(text.contains("\nthreaded · SET "), "{text}");
 }
@@ -158,7 +157,7 @@ fn numbers_that_differ_too_are_told_in_the_sentence_and_in_the_table() {
         html.contains("pool queue instead of one and 4 client hosts instead of 5</td>"),
         "{html}"
     );
-    assert!(text_summary(&run.run()).unwrap().contains("instead of 5"));
+    assert!(text_summary(&run.run()).contains("instead of 5"));
 }
 
 #[test]
