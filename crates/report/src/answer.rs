@@ -17,7 +17,7 @@ use crate::comparison::{
 };
 use crate::figure::{Known, check_value, find};
 use crate::published::{self, Pair, has_all};
-use crate::record::{Better, Factor, Factors, Metric, Plan, Stage, Value, names};
+use crate::record::{Better, Factor, Factors, Metric, Plan, Stage, Unit, Value, names};
 use crate::{Run, findings, limits, units};
 
 /// With up to this many comparisons, the sentence lists them.
@@ -486,59 +486,47 @@ impl<'r> Told<'r, '_> {
             Scale::Ratio => " times",
             Scale::Difference => "",
         };
-        let text = |it: &&Comparison, with_interval: bool| match &it.verdict {
-            Verdict::Decided(effect) => self.effect(effect, with_interval),
-            Verdict::Undecided(effect, None) => {
-                format!("{} (undecided)", self.effect(effect, with_interval))
+        // The effect, and what it is to be followed by.
+        let text = |it: &Comparison, with_interval: bool| match &it.verdict {
+            Verdict::Decided(effect) | Verdict::Undecided(effect, Some(_)) => {
+                (self.effect(effect, with_interval), times, "")
             }
-            Verdict::Undecided(effect, Some(_)) => self.effect(effect, with_interval),
-            Verdict::Fails(_) => "fails".to_owned(),
-            Verdict::Unknown(_) => "not known".to_owned(),
-        };
-        let texts = |with_interval: bool| -> Vec<String> {
-            let those = self.those.iter();
-            those.map(|it| text(it, with_interval)).collect()
+            Verdict::Undecided(effect, None) => {
+                (self.effect(effect, with_interval), times, " (undecided)")
+            }
+            Verdict::Fails(_) => ("failing".to_owned(), "", ""),
+            Verdict::Unknown(_) => ("not known".to_owned(), "", ""),
         };
         let first = self.those.first().map(|it| it.value);
         let is_one_value = self.those.iter().all(|it| Some(it.value) == first);
-        let published = self.published(pairs);
-        let listed = |with_interval: bool| match is_one_value {
-            true => {
-                let differing = self.equal(false);
-                let of = first.map(|it| words::subject(factor, it));
-                let those = self.those.iter();
-                let at = those.map(|it| words::place(&differing, &self.cells[it.of]));
-                let at = units::listed(&words::joined(at.collect()));
-                let texts = units::listed(&texts(with_interval));
-                let of = of.unwrap_or_default();
-                (
-                    format!("the {title} {of} is {texts}{times} that {base}"),
-                    format!(" {at}"),
-                )
+        let listed = |with_interval: bool| {
+            let texts = self.those.iter().map(|it| (*it, text(it, with_interval)));
+            if is_one_value {
+                let texts = texts.map(|(_, (effect, _, mark))| format!("{effect}{mark}"));
+                let texts = units::listed(&texts.collect::<Vec<_>>());
+                let of = first
+                    .map(|it| words::subject(factor, it))
+                    .unwrap_or_default();
+                return format!("the {title} {of} is {texts}{times} that {base}");
             }
-            false => {
-                let those = self.those.iter().zip(texts(with_interval));
-                let each = those.map(|(it, text)| {
-                    let times =
-                        if matches!(it.verdict, Verdict::Decided(_) | Verdict::Undecided(..)) {
-                            times
-                        } else {
-                            ""
-                        };
-                    format!("{text}{times} {}", words::subject(factor, it.value))
-                });
-                let each = units::listed(&each.collect::<Vec<_>>());
-                let base = factor.label(self.comparisons.baseline);
-                (
-                    format!("the {title} is {each}, compared with {base}"),
-                    String::new(),
-                )
-            }
+            let each = texts.map(|(it, (effect, times, mark))| {
+                format!("{effect}{times} {}{mark}", words::subject(factor, it.value))
+            });
+            let each = units::listed(&each.collect::<Vec<_>>());
+            let base = factor.label(self.comparisons.baseline);
+            format!("the {title} is {each}, compared with {base}")
         };
-        let (short, at) = listed(false);
-        let (long, long_at) = listed(true);
+        let differing = self.equal(false);
+        let at = self.those.iter();
+        let at = at.map(|it| words::place(&differing, &self.cells[it.of]));
+        let at = match is_one_value && !differing.is_empty() {
+            true => format!(", {}", units::listed(&words::joined(at.collect()))),
+            false => String::new(),
+        };
+        let published = self.published(pairs);
+        let (long, short) = (listed(true), listed(false));
         vec![
-            format!("{long}{long_at}{place}{published}"),
+            format!("{long}{at}{place}{published}"),
             format!("{short}{at}{place}{published}"),
             format!("{short}{at}{published}"),
             format!("{short}{at}{place}"),
@@ -570,7 +558,8 @@ impl<'r> Told<'r, '_> {
         let values: Option<Vec<f64>> = self.those.iter().map(of).collect();
         match (values, self.family.scale) {
             (Some(values), Scale::Ratio) => {
-                let values: Vec<String> = values.into_iter().map(units::number).collect();
+                let ratio = Unit::ratio();
+                let values: Vec<String> = values.iter().map(|it| ratio.words(*it)).collect();
                 format!("; published {}", units::listed(&values))
             }
             _ => String::new(),
@@ -582,13 +571,25 @@ impl<'r> Told<'r, '_> {
         let (title, place) = (words::title(self.family.metric), self.place());
         let factor = self.comparisons.factor;
         let base = factor.label(self.comparisons.baseline);
-        let effect = |it: &&'r Comparison| match &it.verdict {
+        let differing = self.equal(false);
+        let name = |it: &Comparison, with_value: bool| {
+            let cell = &self.cells[it.of];
+            let value = with_value.then(|| factor.label(it.value));
+            let others = differing.iter();
+            let others = others.filter_map(|it| Some(it.label(cell.value(it)?)));
+            value
+                .into_iter()
+                .chain(others)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let effect = |it: &&'r Comparison<'_>| match &it.verdict {
             Verdict::Decided(effect) | Verdict::Undecided(effect, _) => {
-                Some((effect.estimate.value, it.value))
+                Some((effect.estimate.value, *it))
             }
             Verdict::Unknown(_) | Verdict::Fails(_) => None,
         };
-        let mut effects: Vec<(f64, &Value)> = self.those.iter().filter_map(effect).collect();
+        let mut effects: Vec<(f64, &Comparison)> = self.those.iter().filter_map(effect).collect();
         effects.sort_by(|a, b| a.0.total_cmp(&b.0));
         let counts = self.counts();
         let (Some(least), Some(greatest)) = (effects.first(), effects.last()) else {
@@ -601,27 +602,28 @@ impl<'r> Told<'r, '_> {
             Scale::Difference => "",
         };
         let texts = [least, greatest].map(|(value, _)| self.family.short_effect(*value));
-        let is_one_value = self.those.iter().all(|it| it.value == least.1);
-        let names = [least, greatest].map(|(_, value)| match is_one_value {
-            true => String::new(),
-            false => format!(" ({})", factor.label(value)),
+        let is_one_value = self.those.iter().all(|it| it.value == least.1.value);
+        let names = [least, greatest].map(|(_, it)| match name(it, !is_one_value) {
+            name if name.is_empty() => name,
+            name => format!(" ({name})"),
         });
         let of = match is_one_value {
-            true => format!(" {}", words::subject(factor, least.1)),
+            true => format!(" {}", words::subject(factor, least.1.value)),
             false => String::new(),
         };
         let [low, high] = texts;
         let [low_name, high_name] = names;
-        let range = match is_one_value && low == high {
-            true => format!("{low}{times}"),
-            false => format!("{low}{low_name} to {high}{times}{high_name}"),
+        let what = |low_name: &str, high_name: &str| match low == high {
+            true => format!("the {title}{of} is {low}{times}"),
+            false => format!("the {title}{of} is {low}{low_name} to {high}{times}{high_name}"),
         };
-        let what = format!("the {title}{of} is {range}");
+        let named = what(&low_name, &high_name);
         vec![
-            format!("compared with {base}{place}, {what}: {counts}"),
-            format!("compared with {base}, {what}: {counts}"),
-            format!("compared with {base}, {what}"),
-            what,
+            format!("compared with {base}{place}, {named}: {counts}"),
+            format!("compared with {base}, {named}: {counts}"),
+            format!("compared with {base}{place}, {}: {counts}", what("", "")),
+            format!("compared with {base}, {}: {counts}", what("", "")),
+            format!("compared with {base}, {}", what("", "")),
         ]
     }
 
@@ -721,15 +723,14 @@ pub(crate) fn alerts(run: &Run, last: Option<&StageResults>) -> Vec<(&'static st
     }
     alerts.extend(failing(run, last).into_iter().map(|it| ("fault", it)));
     if health.invalid.trials > 0 {
-        let are = if health.invalid.trials == 1 {
-            "is"
-        } else {
-            "are"
+        let are = match health.invalid.trials {
+            1 => "is invalid and does",
+            _ => "are invalid and do",
         };
         alerts.push((
             "notice",
             format!(
-                "{} {are} invalid and do not count: {}.{}",
+                "{} {are} not count: {}.{}",
                 of_all(health.invalid.trials, measured),
                 reasons(&health.invalid),
                 remedy(health.invalid.reasons.iter().map(|it| it.reason.as_str()))
@@ -743,7 +744,7 @@ pub(crate) fn alerts(run: &Run, last: Option<&StageResults>) -> Vec<(&'static st
             "are"
         };
         alerts.push((
-            "notice",
+            "missing",
             format!(
                 "{} {are} missing: {}.",
                 of_all(health.missing.trials, health.planned),

@@ -317,8 +317,8 @@ fn table(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> Vec<Stri
     let mut lines = vec![head, fields(heads.map(str::to_owned))];
     let shown = family.comparisons.iter().take(limits::TERMINAL_ROWS);
     let names = family.comparisons.iter();
-    let names = names.map(|it| place(comparisons, it, cells)).collect();
-    let names = told_apart(names, PLACE_WIDTH);
+    let names: Vec<String> = names.map(|it| place(comparisons, it, cells)).collect();
+    let names = told_apart(&names, PLACE_WIDTH);
     lines.extend(shown.zip(names).map(|(comparison, name)| {
         let median = |index: usize| {
             let values = cells.get(index).map(|it| it.values(&metric.name));

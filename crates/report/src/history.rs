@@ -270,8 +270,8 @@ impl Findings<'_> {
         let mut lines = vec![fields(
             ["cells", "runs", "first", "last"].map(str::to_owned),
         )];
-        let names = self.series.iter().map(Series::name).collect();
-        let names = told_apart(names, SERIES_WIDTHS[0]);
+        let names: Vec<String> = self.series.iter().map(Series::name).collect();
+        let names = told_apart(&names, SERIES_WIDTHS[0]);
         let shown = self.series.iter().zip(names).take(limits::TERMINAL_ROWS);
         lines.extend(shown.map(|(it, name)| {
             fields([

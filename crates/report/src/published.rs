@@ -279,9 +279,13 @@ pub(crate) fn agreement(pairs: &[Pair]) -> Option<String> {
         };
         known.iter().filter(is_within).count()
     };
-    // A page or table of a publication is behind a comma.
+    // What follows is a part of the publication, such as a table or a server.
     let family = |pair: &Pair| {
-        let publication = pair.source.split(',').next().unwrap_or_default();
+        let publication = pair
+            .source
+            .split([',', ':', ';'])
+            .next()
+            .unwrap_or_default();
         (
             publication.to_owned(),
             pair.metric.name.clone(),

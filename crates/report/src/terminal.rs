@@ -11,10 +11,14 @@ use crate::{Run, findings, limits, page, published, units};
 
 /// Width of a column of values.
 const VALUE_WIDTH: usize = 14;
+/// Width of a column of published or of measured values next to them.
+const PUBLISHED_WIDTH: usize = 12;
+/// Width of a column of names of metrics, at most.
+const METRIC_WIDTH: usize = 24;
 /// Width of the column of trials.
 const TRIALS_WIDTH: usize = 9;
 /// Width of the column that names a cell.
-const NAME_WIDTH: usize = 34;
+const NAME_WIDTH: usize = 30;
 /// Width of that column at most, where names are longer.
 const WIDEST_NAME: usize = 56;
 /// Widths of the columns of targets: name with bound, figure with interval, verdict.
@@ -43,7 +47,9 @@ pub(crate) fn text_summary(run: &Run, judged: &[Judged]) -> String {
         lines.extend(published(run, last));
     }
     lines.extend(targets(judged));
-    lines.extend(notices.into_iter().map(|(_, text)| text));
+    // Missing trials are in the remarks, with their cells.
+    let notices = notices.into_iter().filter(|(class, _)| *class == "notice");
+    lines.extend(notices.map(|(_, text)| text));
     lines.extend(remarks(run));
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
@@ -75,8 +81,8 @@ fn small_table(heads: [&str; 4], rows: Vec<[String; 4]>) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let names = rows.iter().map(|it| it[0].clone()).collect();
-    let names = told_apart(names, NAME_WIDTH);
+    let names: Vec<String> = rows.iter().map(|it| it[0].clone()).collect();
+    let names = told_apart(&names, NAME_WIDTH);
     let rows = rows.into_iter().zip(names);
     let rows = rows.map(|([_, a, b, c], name)| [name, a, b, c]);
     let all = [heads.map(str::to_owned)].into_iter().chain(rows);
@@ -130,10 +136,21 @@ fn target_lines(judged: &[Judged]) -> Vec<String> {
     lines
 }
 
-/// The metrics that fit beside names of that width.
-fn columns<'a>(run: &'a Run, last: &StageResults, name_width: usize) -> Vec<&'a Metric> {
-    let width = limits::TERMINAL_COLUMNS.saturating_sub(name_width + TRIALS_WIDTH + 2);
-    answer::columns(run, last, (width / (VALUE_WIDTH + 2)).max(1))
+/// The metrics that fit next to names of that width, with the widths of their columns; at least
+/// one.
+fn columns<'a>(run: &'a Run, last: &StageResults, name_width: usize) -> Vec<(&'a Metric, usize)> {
+    let mut rest = limits::TERMINAL_COLUMNS.saturating_sub(name_width + TRIALS_WIDTH + 2);
+    let mut columns = Vec::new();
+    for metric in answer::columns(run, last, limits::TERMINAL_COLUMNS) {
+        let width = metric.name.chars().count().clamp(VALUE_WIDTH, METRIC_WIDTH);
+        match rest.checked_sub(width + 2) {
+            Some(left) => rest = left,
+            None if columns.is_empty() => rest = 0,
+            None => break,
+        }
+        columns.push((metric, width));
+    }
+    columns
 }
 
 fn table(run: &Run, last: &StageResults) -> Vec<String> {
@@ -143,22 +160,22 @@ fn table(run: &Run, last: &StageResults) -> Vec<String> {
     let width = longest.clamp(NAME_WIDTH, WIDEST_NAME);
     let columns = columns(run, last, width);
     let widths = || {
-        let values = columns.iter().map(|_| VALUE_WIDTH);
+        let values = columns.iter().map(|(_, width)| *width);
         [width].into_iter().chain(values).chain([TRIALS_WIDTH])
     };
     let mut heads = vec![units::shortened(&titles, width)];
     heads.extend(
         columns
             .iter()
-            .map(|metric| units::shortened(&metric.name, VALUE_WIDTH)),
+            .map(|(metric, width)| units::shortened(&metric.name, *width)),
     );
     heads.push("trials".to_owned());
     let mut lines = vec![row(heads.iter().zip(widths()))];
     let mut reasons: Vec<String> = Vec::new();
-    let names = told_apart(names, width);
+    let names = told_apart(&names, width);
     for (cell, name) in last.cells.iter().zip(names).take(limits::TERMINAL_ROWS) {
         let mut fields = vec![name];
-        for metric in &columns {
+        for (metric, _) in &columns {
             let values = cell.values(&metric.name);
             fields.push(value(metric, &values));
             let fails = values.failing.as_ref();
@@ -218,7 +235,7 @@ fn name(factors: &[&Factor], cell: &Cell) -> String {
         let value = cell.value(factor)?;
         Some(units::shortened(
             &factor.value_text(value),
-            limits::CELL_CHARACTERS,
+            limits::REASON_CHARACTERS,
         ))
     });
     match texts.collect::<Vec<_>>().join(" · ") {
@@ -229,7 +246,7 @@ fn name(factors: &[&Factor], cell: &Cell) -> String {
 
 /// Names cut to a width, except where two would then read the same: those are in full, and the
 /// second of two that are the same in full is numbered.
-pub(crate) fn told_apart(names: Vec<String>, width: usize) -> Vec<String> {
+pub(crate) fn told_apart(names: &[String], width: usize) -> Vec<String> {
     let short: Vec<String> = names.iter().map(|it| units::shortened(it, width)).collect();
     let mut seen: HashMap<&String, usize> = HashMap::new();
     for it in &short {
@@ -288,12 +305,25 @@ fn published(run: &Run, last: &StageResults) -> Vec<String> {
     if pairs.is_empty() {
         return Vec::new();
     }
-    let text = |text: &str| units::shortened(text, VALUE_WIDTH);
+    let text = |text: &str| units::shortened(text, PUBLISHED_WIDTH);
+    let (_, of_cells) = names(last);
+    let name = |pair: &Pair| {
+        let mut cells = last.cells.iter();
+        let at = cells.position(|it| it.factors == pair.cell.factors);
+        pair.words(&at.map(|at| of_cells[at].clone()).unwrap_or_default())
+    };
+    let shown = || pairs.iter().take(limits::TERMINAL_ROWS);
+    let longest = |of: &dyn Fn(&Pair) -> String| {
+        let lengths = shown().map(|it| of(it).chars().count());
+        lengths.max().unwrap_or(0)
+    };
+    let metric_width = longest(&|it| it.metric.name.clone()).clamp(VALUE_WIDTH, METRIC_WIDTH);
+    let name_width = longest(&name).clamp(VALUE_WIDTH, NAME_WIDTH);
     let widths = [
-        NAME_WIDTH,
-        VALUE_WIDTH,
-        VALUE_WIDTH,
-        VALUE_WIDTH,
+        name_width,
+        metric_width,
+        PUBLISHED_WIDTH,
+        PUBLISHED_WIDTH,
         TRIALS_WIDTH,
     ];
     let row = |fields: [String; 5]| row(fields.iter().zip(widths));
@@ -305,33 +335,29 @@ fn published(run: &Run, last: &StageResults) -> Vec<String> {
         "ratio",
     ];
     let mut lines = vec![row(heads.map(str::to_owned))];
-    let (_, of_cells) = names(last);
-    let name = |pair: &Pair| {
-        let at = last
-            .cells
-            .iter()
-            .position(|it| it.factors == pair.cell.factors);
-        pair.words(&at.map(|at| of_cells[at].clone()).unwrap_or_default())
+    // A row is of a cell and a metric: either may be cut, unless two rows then read the same.
+    let whole = |pair: &Pair| [name(pair), pair.metric.name.clone()];
+    let cut = |[name, metric]: [String; 2]| {
+        [
+            units::shortened(&name, name_width),
+            units::shortened(&metric, metric_width),
+        ]
     };
-    let shown = told_apart(pairs.iter().map(name).collect(), NAME_WIDTH);
-    lines.extend(
-        pairs
-            .iter()
-            .zip(shown)
-            .take(limits::TERMINAL_ROWS)
-            .map(|(pair, name)| {
-                row([
-                    name,
-                    text(&pair.metric.name),
-                    text(&pair.published()),
-                    match pair.other {
-                        None => value(pair.metric, &pair.cell.values(&pair.metric.name)),
-                        Some(_) => pair.measured().map_or("–".to_owned(), |it| pair.text(it)),
-                    },
-                    pair.ratio(),
-                ])
-            }),
-    );
+    let short: Vec<[String; 2]> = shown().map(|it| cut(whole(it))).collect();
+    lines.extend(shown().zip(&short).map(|(pair, own)| {
+        let is_alone = short.iter().filter(|it| *it == own).count() == 1;
+        let [name, metric] = if is_alone { own.clone() } else { whole(pair) };
+        row([
+            name,
+            metric,
+            text(&pair.published()),
+            match pair.other {
+                None => value(pair.metric, &pair.cell.values(&pair.metric.name)),
+                Some(_) => pair.measured().map_or("–".to_owned(), |it| pair.text(it)),
+            },
+            pair.ratio(),
+        ])
+    }));
     let others = pairs.len().saturating_sub(limits::TERMINAL_ROWS);
     if others > 0 {
         let values = units::plural(others as u64, "more published value");

@@ -1,5 +1,6 @@
 //! Tests of the public interface. They are modules of the unit tests: one program a crate.
 
+mod answer;
 mod browser;
 mod compare;
 mod edge_cases;

@@ -5,13 +5,17 @@ use crate::cell::Cell;
 use crate::record::{Factor, Metric, Unit, Value};
 use crate::units;
 
-/// A value of a factor as an adverbial: `for curtail`, `with 16 connections`, `for version b`.
+/// A value of a factor as an adverbial: `for curtail`, `with 16 connections`, `for version b`,
+/// `at load level 0.5`.
 pub(crate) fn subject(factor: &Factor, value: &Value) -> String {
-    let words = factor.words(value);
-    let is_name = factor.phrase.as_ref().is_none_or(|it| it.starts_with("{}"));
-    match is_name {
-        true => format!("for {words}"),
-        false => words,
+    let text = || factor.value_text(value);
+    match (&factor.phrase, value) {
+        (Some(phrase), _) if !phrase.starts_with("{}") => factor.words(value),
+        (None, Value::Number(_)) if factor.unit.as_ref().is_some_and(Unit::is_count) => {
+            format!("with {} {}", text(), factor.title)
+        }
+        (None, Value::Number(_)) => format!("at {} {}", factor.title, text()),
+        _ => format!("for {}", factor.words(value)),
     }
 }
 
@@ -82,13 +86,13 @@ impl Family<'_> {
         }
     }
 
-    /// Head of a column of effects: `÷ version a`, `− memcached`.
+    /// Head of a column of effects: `÷ memcached`, `− 16 connections`.
     pub(crate) fn effect_head(&self, factor: &Factor, baseline: &Value) -> String {
         let sign = match self.scale {
             Scale::Ratio => '÷',
             Scale::Difference => '−',
         };
-        format!("{sign} that {}", subject(factor, baseline))
+        format!("{sign} {}", factor.label(baseline))
     }
 }
 

@@ -42,8 +42,16 @@ impl General {
         run.record("main-002-00").retries = 2;
         run.record("main-002-01").notes = vec!["the log was cut".to_owned()];
         let measured = run.measured("main-003-04");
+        let flags = &mut measured.flags;
+        flags.insert("wall_ns".to_owned(), invalid("clock stepped"));
         measured.suspect = Some("clock stepped".to_owned());
-        measured.fault = Some(Fault {
+        run
+    }
+
+    /// [`General::versions`], where the trial in which the clock was stepped is invalid.
+    pub(crate) fn faulty() -> Self {
+        let mut run = Self::versions(7);
+        run.measured("main-003-04").fault = Some(Fault {
             class: FaultClass::Invalid,
             reason: "clock stepped".to_owned(),
         });
@@ -60,6 +68,40 @@ impl General {
             Outcome::Measured(measured) => measured,
             Outcome::Failed(why) => panic!("{id} failed: {why}"),
         }
+    }
+
+    /// Keeps the cells with one thread.
+    pub(crate) fn keep_one_thread(&mut self) {
+        let cells = &mut self.plan.stages[0].cells;
+        cells.retain(|cell| cell["threads"] == Value::from(1.0));
+        self.records.retain(|record| record.cell % 2 == 0);
+        for record in &mut self.records {
+            record.cell /= 2;
+        }
+    }
+
+    /// Changes what was measured in the trials whose names begin so.
+    pub(crate) fn each(&mut self, prefix: &str, change: impl Fn(&mut Measured)) {
+        for record in &mut self.records {
+            if let (true, Outcome::Measured(measured)) =
+                (record.id.starts_with(prefix), &mut record.outcome)
+            {
+                change(measured);
+            }
+        }
+    }
+
+    /// The page, as a person reads it.
+    pub(crate) fn page(&self) -> String {
+        let html = crate::page_of(&self.run()).expect("a page");
+        html.replace('\u{a0}', " ").replace("&#39;", "'")
+    }
+
+    /// The first sentence of the page.
+    pub(crate) fn sentence(&self) -> String {
+        let html = self.page();
+        let (_, rest) = html.split_once("id=\"answer\">").expect("an answer");
+        rest.split_once("</p>").expect("an end").0.to_owned()
     }
 
     /// The run as it reads from its folder.

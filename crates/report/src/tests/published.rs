@@ -213,7 +213,7 @@ fn the_other_cell_of_a_ratio_is_named_by_what_differs() {
     run.plan.published = vec![ratio(&[threads(4.0), version("b")])];
     assert_eq!(published::check(&run.plan), Ok(()));
     let text = text_summary(&run.run());
-    let (_, part) = text.split_once("published values").unwrap();
+    let (_, part) = text.split_once("\npublished values").unwrap();
     let names = part.lines().filter_map(|it| it.split_once(" wall_ns "));
     let names: Vec<&str> = names.map(|(name, _)| name.trim_end()).collect();
     let expected = ["a · 1 ÷ threads 4, version b", "a · 4 ÷ version b"];
