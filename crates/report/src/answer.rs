@@ -10,7 +10,7 @@
 
 use measure::repeats_to_show;
 
-use crate::cell::{self, Cell};
+use crate::cell::{self, Cell, Values};
 use crate::comparison::{
     self, COULD_REVERSE, Comparison, Comparisons, Effect, Family, Scale, TOO_FEW_TRIALS, Verdict,
     words,
@@ -286,7 +286,7 @@ fn forms(run: &Run, last: Option<&StageResults>) -> Vec<String> {
         false => "",
     };
     let forms = match told.those.as_slice() {
-        [only] => told.one(only),
+        [only] => told.one(only, &pairs),
         those if those.len() <= LISTED => told.few(&pairs),
         _ => told.many(),
     };
@@ -382,35 +382,18 @@ impl<'r> Told<'r, '_> {
     }
 
     /// One comparison.
-    fn one(&self, it: &Comparison) -> Vec<String> {
-        let metric = self.family.metric;
-        let (title, place) = (words::title(metric), self.place());
-        let factor = self.comparisons.factor;
+    fn one(&self, it: &Comparison, pairs: &[Pair]) -> Vec<String> {
+        let (title, place) = (words::title(self.family.metric), self.place());
         let sides = [it.value, self.comparisons.baseline];
-        let [of, to] = sides.map(|value| words::subject(factor, value));
-        let [of_name, to_name] = sides.map(|value| factor.label(value));
-        let values = [it.of, it.to].map(|cell| self.cells[cell].values(&metric.name));
-        let medians = values.each_ref().map(|values| {
-            let bound = units::lower_bound(values.is_lower_bound());
-            let median = values.spread().map(|it| metric.unit.words(it.median));
-            median.map(|it| format!("{bound}{it}"))
-        });
-        let others = match self.comparisons.differences(it, self.cells) {
-            others if others.is_empty() => others,
-            others => format!(", {others}"),
-        };
+        let [of, to] = sides.map(|value| self.comparisons.factor.label(value));
+        let what = format!("whether the {title} differs between {of} and {to}");
         match &it.verdict {
             Verdict::Fails(reason) => {
-                let sides = medians.into_iter().zip([&of, &to]);
-                let mut whole = sides.filter_map(|(median, subject)| Some((median?, subject)));
-                let whole = whole
-                    .next()
-                    .map(|(median, subject)| format!("; the {title} is {median} {subject}"));
+                let of_fails = self.values(it.of).failing.is_some();
+                let (fails, whole) = if of_fails { (of, it.to) } else { (to, it.of) };
+                let whole = self.median(whole);
+                let whole = whole.map(|it| format!("; the {title} is {it}"));
                 let whole = whole.unwrap_or_default();
-                let fails = match &values[0].failing {
-                    Some(_) => of_name,
-                    None => to_name,
-                };
                 vec![
                     format!("{reason}{place}{whole}"),
                     format!("{reason}{whole}"),
@@ -418,52 +401,79 @@ impl<'r> Told<'r, '_> {
                     format!("{fails} fails{place}"),
                 ]
             }
-            Verdict::Unknown(reason) => {
-                let what = format!("whether the {title} differs between {of_name} and {to_name}");
-                vec![
-                    format!("{what}{place} is not known: {reason}"),
-                    format!("{what} is not known: {reason}"),
-                    format!("the {title} is not known: {reason}"),
-                ]
-            }
+            Verdict::Unknown(reason) => vec![
+                format!("{what}{place} is not known: {reason}"),
+                format!("{what} is not known: {reason}"),
+                format!("the {title} is not known: {reason}"),
+            ],
             Verdict::Undecided(effect, None) => {
-                let what = format!("whether the {title} differs between {of_name} and {to_name}");
-                let effect = self.of_effect(effect, true);
-                let remedy = match self.repeats(it) {
-                    Some(remedy) => format!("; {remedy}"),
-                    None => String::new(),
-                };
-                let ending = format!("is undecided: {effect}");
+                let others = self.others(it);
+                let remedy = repeats(self.family, it, self.cells);
+                let remedy = remedy.map(|it| format!("; {it}")).unwrap_or_default();
+                let ending = format!("is undecided: {}{remedy}", self.of_effect(effect, true));
                 vec![
-                    format!("{what}{place}{others} {ending}{remedy}"),
-                    format!("{what}{place} {ending}{remedy}"),
-                    format!("{what} {ending}{remedy}"),
-                    format!("the {title} {ending}{remedy}"),
+                    format!("{what}{place}{others} {ending}"),
+                    format!("{what}{place} {ending}"),
+                    format!("{what} {ending}"),
+                    format!("the {title} {ending}"),
                 ]
             }
-            Verdict::Decided(effect) | Verdict::Undecided(effect, Some(_)) => {
-                let why = match &it.verdict {
-                    Verdict::Undecided(_, Some(why)) => caveat(effect, why),
-                    _ => "",
-                };
-                let [of_value, to_value] = medians.map(Option::unwrap_or_default);
-                let both = format!("the {title} is {of_value} {of} and {to_value} {to}");
-                let (long, short) = (self.of_effect(effect, true), self.of_effect(effect, false));
-                let ratio = match self.family.scale {
-                    Scale::Ratio => format!("the {title} {of} is {short} that {to}"),
-                    Scale::Difference => {
-                        format!("the {title} {of} differs by {short} from that {to}")
-                    }
-                };
-                vec![
-                    format!("{both}{place}{others}: {long}{why}"),
-                    format!("{both}{place}{others}: {short}{why}"),
-                    format!("{both}{place}: {short}{why}"),
-                    format!("{ratio}{place}{why}"),
-                    format!("{ratio}{why}"),
-                    format!("the {title} is {short} that {to}{why}"),
-                ]
+            Verdict::Decided(effect) => self.effect_of_one(it, effect, "", pairs),
+            Verdict::Undecided(effect, Some(why)) => {
+                self.effect_of_one(it, effect, caveat(effect, why), pairs)
             }
+        }
+    }
+
+    /// One comparison that has an effect, with what qualifies it.
+    fn effect_of_one(
+        &self,
+        it: &Comparison,
+        effect: &Effect,
+        caveat: &str,
+        pairs: &[Pair],
+    ) -> Vec<String> {
+        let (title, place) = (words::title(self.family.metric), self.place());
+        let (others, published) = (self.others(it), self.published(pairs));
+        let sides = [it.value, self.comparisons.baseline];
+        let [of, to] = sides.map(|value| words::subject(self.comparisons.factor, value));
+        let both = [it.of, it.to].map(|cell| self.median(cell).unwrap_or_default());
+        let both = format!("the {title} is {}", both.join(" and "));
+        let (long, short) = (self.of_effect(effect, true), self.of_effect(effect, false));
+        let alone = match self.family.scale {
+            Scale::Ratio => format!("the {title} {of} is {short} that {to}"),
+            Scale::Difference => format!("the {title} {of} differs by {short} from that {to}"),
+        };
+        vec![
+            format!("{both}{place}{others}: {long}{caveat}{published}"),
+            format!("{both}{place}{others}: {short}{caveat}{published}"),
+            format!("{both}{place}: {short}{caveat}{published}"),
+            format!("{both}{place}: {short}{caveat}"),
+            format!("{alone}{place}{caveat}"),
+            format!("{alone}{caveat}"),
+            format!("the {title} is {short} that {to}{caveat}"),
+        ]
+    }
+
+    fn values(&self, cell: usize) -> Values {
+        self.cells[cell].values(&self.family.metric.name)
+    }
+
+    /// `312 µs for curtail`. None: there is none.
+    fn median(&self, cell: usize) -> Option<String> {
+        let values = self.values(cell);
+        let bound = units::lower_bound(values.is_lower_bound());
+        let median = self.family.metric.unit.words(values.spread()?.median);
+        let factor = self.comparisons.factor;
+        let subject = words::subject(factor, self.cells[cell].value(factor)?);
+        Some(format!("{bound}{median} {subject}"))
+    }
+
+    /// What differs besides the compared factor: `, with 4 threads instead of 5`. Empty: nothing.
+    fn others(&self, it: &Comparison) -> String {
+        match self.comparisons.differences(it, self.cells) {
+            others if others.is_empty() => others,
+            others => format!(", {others}"),
         }
     }
 
@@ -524,6 +534,11 @@ impl<'r> Told<'r, '_> {
             false => String::new(),
         };
         let published = self.published(pairs);
+        let is_open = |it: &&Comparison| matches!(it.verdict, Verdict::Undecided(_, Some(_)));
+        let published = match self.those.iter().all(is_open) {
+            true => format!("{published}; {}", self.few_trials()),
+            false => published,
+        };
         let (long, short) = (listed(true), listed(false));
         vec![
             format!("{long}{at}{place}{published}"),
@@ -633,9 +648,8 @@ impl<'r> Told<'r, '_> {
         for it in &self.those {
             let word = match &it.verdict {
                 Verdict::Decided(effect) => self.family.quality(effect),
-                Verdict::Undecided(effect, _) if effect.estimate.samples < 2 => "one trial",
                 Verdict::Undecided(_, None) => "undecided",
-                Verdict::Undecided(_, Some(_)) => "open",
+                Verdict::Undecided(..) => "open",
                 Verdict::Fails(_) => "failing",
                 Verdict::Unknown(_) => "not known",
             };
@@ -644,6 +658,9 @@ impl<'r> Told<'r, '_> {
                 None => counts.push((word, 1)),
             }
         }
+        if let [("open", _)] = counts.as_slice() {
+            return self.few_trials().to_owned();
+        }
         let parts = counts
             .iter()
             .map(|(word, count)| format!("{word} in {count}"));
@@ -651,9 +668,18 @@ impl<'r> Told<'r, '_> {
         format!("{} of {all}", units::listed(&parts.collect::<Vec<_>>()))
     }
 
-    /// `12 repeats would show 5 %`. None: nothing promises that.
-    fn repeats(&self, it: &Comparison) -> Option<String> {
-        repeats(self.family, it, self.cells)
+    /// Why effects without a verdict have none.
+    fn few_trials(&self) -> &'static str {
+        let samples = self.those.iter().filter_map(|it| match &it.verdict {
+            Verdict::Decided(effect) | Verdict::Undecided(effect, _) => {
+                Some(effect.estimate.samples)
+            }
+            Verdict::Unknown(_) | Verdict::Fails(_) => None,
+        });
+        match samples.max() {
+            Some(2..) => "too few trials to decide",
+            _ => "one trial each",
+        }
     }
 }
 

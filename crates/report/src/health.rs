@@ -80,20 +80,19 @@ impl Faults {
     /// Of the stage, the cell and the reason of each trial.
     pub(crate) fn of<'a>(trials: impl Iterator<Item = (&'a str, u32, &'a str)>) -> Self {
         let mut all = Self::default();
-        let mut cells = BTreeSet::new();
-        let mut reasons: BTreeMap<&str, (u64, BTreeSet<(&str, u32)>)> = BTreeMap::new();
+        let mut by_reason: BTreeMap<&str, Vec<(&str, u32)>> = BTreeMap::new();
         for (stage, cell, reason) in trials {
-            all.trials += 1;
-            cells.insert((stage, cell));
-            let of_reason = reasons.entry(reason).or_default();
-            of_reason.0 += 1;
-            of_reason.1.insert((stage, cell));
+            by_reason.entry(reason).or_default().push((stage, cell));
         }
-        all.cells = cells.len() as u64;
-        let reasons = reasons.into_iter().map(|(reason, (trials, cells))| Reason {
-            reason: reason.to_owned(),
-            trials,
-            cells: cells.len() as u64,
+        let distinct = |cells: &mut dyn Iterator<Item = &(&str, u32)>| {
+            cells.collect::<BTreeSet<_>>().len() as u64
+        };
+        all.cells = distinct(&mut by_reason.values().flatten());
+        all.trials = by_reason.values().map(|it| it.len() as u64).sum();
+        let reasons = by_reason.iter().map(|(reason, trials)| Reason {
+            reason: (*reason).to_owned(),
+            trials: trials.len() as u64,
+            cells: distinct(&mut trials.iter()),
         });
         all.reasons = reasons.collect();
         all.reasons.sort_by_key(|it| std::cmp::Reverse(it.trials));

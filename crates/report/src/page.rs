@@ -126,7 +126,7 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: Vec<Judged>) -> Res
         published: last.and_then(|it| tables::published(run, it)),
         verdicts: verdicts(&targets),
         targets,
-        grey: front::grey(rows.flat_map(|it| &it.values)),
+        grey: front::grey(run, rows.flat_map(|it| &it.values)),
         cells,
         missing: tables::missing(run),
         retried: tables::retried(run),

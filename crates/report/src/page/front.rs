@@ -1,11 +1,13 @@
 //! The verdicts: the small table below the first figure, with a row for each cell told of.
 
+use std::collections::BTreeSet;
+
 use super::Shown;
 use crate::answer::{self, StageResults, capitalised};
 use crate::cell::Cell;
 use crate::comparison::{Comparisons, Family, Verdict, words};
 use crate::figures::SEQUENTIAL;
-use crate::record::{Factor, Metric};
+use crate::record::{Factor, Measured, Metric};
 use crate::{Run, limits, units};
 
 /// The table as the template takes it.
@@ -77,7 +79,7 @@ impl Front {
             let cells = units::plural(others as u64, "cell");
             sentences.push(format!("The part Cells has {cells} more."));
         }
-        if telling.len() < last.varied.len() {
+        if last.telling().len() < last.varied.len() {
             let what = "The part Cells has the factors that follow from those shown.";
             sentences.push(what.to_owned());
         }
@@ -85,7 +87,7 @@ impl Front {
             caption: sentences.join(" "),
             factors: telling.iter().map(|it| capitalised(&it.title)).collect(),
             heads: columns.iter().map(|column| column_head(*column)).collect(),
-            grey: grey(values()),
+            grey: grey(run, values()),
             rows,
         }
     }
@@ -117,11 +119,16 @@ fn telling<'a>(last: &StageResults<'a>, shown: &[usize]) -> Vec<&'a Factor> {
     telling
 }
 
-/// What grey values are: each reason once. Empty: there are none.
-pub(super) fn grey<'s>(values: impl Iterator<Item = &'s Shown>) -> String {
+/// What grey values are: each reason that the head of the page does not say, with the remedy.
+/// Empty: there are none.
+pub(super) fn grey<'s>(run: &Run, values: impl Iterator<Item = &'s Shown>) -> String {
+    let faults = run.records.iter();
+    let faults = faults.filter_map(|it| Some(&it.measured()?.fault.as_ref()?.reason));
+    let said: BTreeSet<&String> = faults.collect();
+    let all: Vec<&String> = values.filter_map(|it| it.out.as_ref()).collect();
     let mut reasons: Vec<&String> = Vec::new();
-    for reason in values.filter_map(|it| it.out.as_ref()) {
-        if !reasons.contains(&reason) {
+    for reason in all.iter().filter(|it| !said.contains(*it)) {
+        if !reasons.contains(reason) {
             reasons.push(reason);
         }
     }
@@ -132,12 +139,13 @@ pub(super) fn grey<'s>(values: impl Iterator<Item = &'s Shown>) -> String {
         .map(|it| units::shortened(it, limits::REASON_CHARACTERS))
         .collect();
     shown.extend((more > 0).then(|| units::plural(more, "other reason")));
-    match shown.is_empty() {
-        true => String::new(),
-        false => format!(
-            "Grey values are not compared: {}.{remedy}",
-            units::listed(&shown)
-        ),
+    match (all.is_empty(), shown.is_empty()) {
+        (true, _) => String::new(),
+        (_, true) => "Grey values are not compared; the head of the page says why.".to_owned(),
+        _ => {
+            let reasons = units::listed(&shown);
+            format!("Grey values are not compared: {reasons}.{remedy}")
+        }
     }
 }
 
@@ -229,11 +237,16 @@ fn marks(last: &StageResults, index: usize, cell: &Cell, columns: &[Column]) -> 
     if failing > 0 {
         marks.push(format!("fails in {}", units::plural(failing, "trial")));
     }
+    let is_out = |it: &Measured| it.fault.is_some() && it.failing().is_none();
+    let faulty = cell.measured.iter().filter(|(_, it)| is_out(it)).count();
+    if faulty > 0 {
+        marks.push(format!("{faulty} do not count"));
+    }
     for column in columns {
         match column {
             Column::Metric(metric) => {
                 let invalid = cell.values(&metric.name).invalid;
-                if invalid > 0 {
+                if invalid > faulty {
                     let title = words::title(metric);
                     marks.push(format!("{title}: {invalid} do not count"));
                 }

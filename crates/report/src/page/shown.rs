@@ -81,7 +81,7 @@ impl Shown {
     fn set_aside(metric: &Metric, values: &Values) -> Self {
         let fails = values.failing.as_ref();
         let out = match (fails, &values.reason) {
-            (Some((_, why)), _) => Some(format!("the server fails: {why}")),
+            (Some((_, why)), _) => Some(why.clone()),
             (None, reason) => reason.clone(),
         };
         let note = if fails.is_some() { "fails" } else { "" };

@@ -174,12 +174,13 @@ fn a_folder_has_page_and_tables() {
     let html = fs::read_to_string(rendered.page).unwrap();
     assert!(html.contains("Which version of the program is faster?"));
     let table = fs::read_to_string(rendered.trials).unwrap();
-    let head = "id,stage,cell,repeat,retries,started_unix_ns,failure,fault,notes,version,threads,\
+    let head = "id,stage,cell,repeat,retries,started_unix_ns,failure,fault_class,\
+                fault_reason,notes,version,threads,\
                 wall_ns,wall_ns_flag,drift_ns,energy_j,resident_bytes";
     assert_eq!(table.lines().next(), Some(head));
     let faulty = table.lines().find(|line| line.starts_with("main-003-04"));
     assert!(
-        faulty.unwrap().contains(",invalid: clock stepped,,b,4,"),
+        faulty.unwrap().contains(",invalid,clock stepped,,b,4,"),
         "{faulty:?}"
     );
     let failed = table
@@ -187,7 +188,7 @@ fn a_folder_has_page_and_tables() {
         .find(|line| line.starts_with("main-001-03"))
         .unwrap();
     assert!(
-        failed.ends_with(",ended with signal 11,,,a,4,,,,,"),
+        failed.ends_with(",ended with signal 11,,,,a,4,,,,,"),
         "{failed}"
     );
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::figure::{Figure, FigureKind, Scale};
 use crate::record::{
     Better, Factor, Factors, Fault, FaultClass, Flag, Measured, Metric, Outcome, Plan, Record,
-    Repeats, SCHEMA, Stage, Unit, Value, names,
+    Repeats, Stage, Value, names,
 };
 use crate::tests::general_run::{General, SplitMix, metric};
 
@@ -18,6 +18,8 @@ const SERVERS: [(&str, f64, f64); 2] = [
     ("curtail", 241_000.0, 142_000.0),
     ("memcached", 212_000.0, 178_000.0),
 ];
+/// Processor time.
+const CPU: &str = "server_cpu_ns_per_request";
 /// Why a trial near the capacity of curtail does not count.
 pub(crate) const LATE: &str = "the generator was late";
 
@@ -103,10 +105,7 @@ fn measured(random: &mut SplitMix, rate_rps: f64, p99: Option<f64>) -> Measured 
     let expected = 25.0 * random.about(0.2);
     let mut metrics = BTreeMap::from([
         (names::ACHIEVED_RPS.to_owned(), achieved_rps),
-        (
-            "server_cpu_ns_per_request".to_owned(),
-            3_500.0 * random.about(0.03),
-        ),
+        (CPU.to_owned(), 3_500.0 * random.about(0.03)),
         (
             names::OUTSTANDING_MEAN.to_owned(),
             expected * random.about(0.01),
@@ -166,62 +165,43 @@ fn plan(seed: u64) -> Plan {
         ..figure("throughput", names::ACHIEVED_RPS, Scale::Linear)
     };
     Plan {
-        schema: SCHEMA.to_owned(),
         experiment: "rate-ladder".to_owned(),
         question: "Up to what offered rate does each server keep up?".to_owned(),
         kind: "cache".to_owned(),
-        quick: false,
-        seed,
-        retries: 0,
-        suspects: BTreeMap::new(),
-        notes: Vec::new(),
-        settings: toml::Table::new(),
         factors: vec![server, level],
-        metrics: vec![
-            Metric {
-                planned: Some(names::RATE.to_owned()),
-                ..Metric::new(
-                    names::OFFERED_RPS,
-                    "offered rate",
-                    Unit::per_second(),
-                    Better::Neither,
-                )
-            },
-            metric(names::ACHIEVED_RPS, "achieved rate", "/s", Better::Higher),
-            metric(
-                names::RESPONSE_P99_NS,
-                "response time, 99th percentile",
-                "ns",
-                Better::Lower,
-            ),
-            metric(
-                "server_cpu_ns_per_request",
-                "processor time per request",
-                "ns",
-                Better::Lower,
-            ),
-            metric(
-                names::OUTSTANDING_MEAN,
-                "outstanding, counted",
-                "count",
-                Better::Neither,
-            ),
-            metric(
-                names::OUTSTANDING_EXPECTED,
-                "outstanding, expected",
-                "count",
-                Better::Neither,
-            ),
-        ],
+        metrics: metrics(),
         stages,
-        answer: None,
-        rerun: None,
         figures: vec![
             figure("tail", names::RESPONSE_P99_NS, Scale::Log),
             throughput,
-            figure("cpu", "server_cpu_ns_per_request", Scale::Linear),
+            figure("cpu", CPU, Scale::Linear),
         ],
-        published: Vec::new(),
-        targets: Vec::new(),
+        ..General::versions(seed).plan
     }
+}
+
+fn metrics() -> Vec<Metric> {
+    let offered = metric(names::OFFERED_RPS, "offered rate", "/s", Better::Neither);
+    let tail = "response time, 99th percentile";
+    vec![
+        Metric {
+            planned: Some(names::RATE.to_owned()),
+            ..offered
+        },
+        metric(names::ACHIEVED_RPS, "achieved rate", "/s", Better::Higher),
+        metric(names::RESPONSE_P99_NS, tail, "ns", Better::Lower),
+        metric(CPU, "processor time per request", "ns", Better::Lower),
+        metric(
+            names::OUTSTANDING_MEAN,
+            "outstanding, counted",
+            "count",
+            Better::Neither,
+        ),
+        metric(
+            names::OUTSTANDING_EXPECTED,
+            "outstanding, expected",
+            "count",
+            Better::Neither,
+        ),
+    ]
 }

@@ -170,6 +170,7 @@ fn the_flat_table_has_a_row_a_trial_with_its_fault_and_flags() {
     }
     let row = |id: &str| rows.iter().find(|it| it["id"] == id).unwrap();
     assert_eq!(row("s-curtail-2-00")["response_p99_ns_flag"], "lower bound");
-    assert_eq!(row("s-curtail-2-01")["fault"], "failing: errors, 12 %");
-    assert_eq!(row("s-curtail-7-00")["fault"], format!("invalid: {LATE}"));
+    assert_eq!(row("s-curtail-2-01")["fault_class"], "failing");
+    assert_eq!(row("s-curtail-2-01")["fault_reason"], "errors, 12 %");
+    assert_eq!(row("s-curtail-7-00")["fault_reason"], LATE);
 }
