@@ -13,7 +13,7 @@ use measure::repeats_to_show;
 use crate::cell::{self, Cell, Values};
 use crate::comparison::{
     self, COULD_REVERSE, Comparison, Comparisons, Effect, Family, Scale, TOO_FEW_TRIALS, Verdict,
-    words,
+    Wanted, words,
 };
 use crate::figure::{Known, check_value, find};
 use crate::published::{self, Pair, has_all};
@@ -56,9 +56,12 @@ impl<'a> StageResults<'a> {
     pub(crate) fn is_exact(&self, metric: &Metric) -> bool {
         let mut families = self.comparisons.iter().flat_map(|it| &it.families);
         let family = families.find(|it| it.metric.name == metric.name);
-        let mut effects = family.iter().flat_map(|it| it.comparisons.iter());
-        let is_exact = |it: &Comparison| matches!(it.verdict, Verdict::Decided(it) if it.is_exact);
-        effects.next().is_some_and(is_exact) && effects.all(is_exact)
+        let comparisons = family.iter().flat_map(|it| &it.comparisons);
+        let mut effects = comparisons.filter_map(|it| match &it.verdict {
+            Verdict::Decided(effect) | Verdict::Undecided(effect, _) => Some(effect.is_exact),
+            Verdict::Unknown(_) | Verdict::Fails(_) => None,
+        });
+        effects.next().is_some_and(|it| it) && effects.all(|it| it)
     }
 }
 
@@ -120,26 +123,22 @@ pub fn check(plan: &Plan) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
-/// The factor that is compared, and the value that is the baseline, if the experiment says so.
-fn wanted(plan: &Plan) -> Option<(&Factor, Option<&Value>)> {
+/// What the experiment wants to have compared: by its answer, or else by its first figure.
+fn wanted(plan: &Plan) -> Option<Wanted<'_>> {
     if let Some(answer) = plan.answer.as_ref().filter(|it| !it.baseline.is_empty()) {
         let mut factors = plan.factors.iter();
-        let compared = |it: &'_ Factor| answer.baseline.contains_key(&it.name);
-        let factor = factors.find(|it| compared(it))?;
-        return Some((factor, answer.baseline.get(&factor.name)));
+        return Some(Wanted {
+            factor: factors.find(|it| answer.baseline.contains_key(&it.name))?,
+            baseline: Some(&answer.baseline),
+        });
     }
     let figure = plan.figures.first()?;
     let factor = |name: &Option<String>| plan.factor(name.as_ref()?);
     let named = || factor(&figure.x).filter(|it| it.is_named());
-    Some((factor(&figure.by).or_else(named)?, None))
-}
-
-/// The factors of the cells that are told.
-fn only(plan: &Plan) -> Option<&Factors> {
-    match &plan.answer {
-        Some(answer) => Some(&answer.cells),
-        None => plan.figures.first().map(|it| &it.only),
-    }
+    Some(Wanted {
+        factor: factor(&figure.by).or_else(named)?,
+        baseline: None,
+    })
 }
 
 /// The metric of the answer. None: none of the stage's metrics has a better direction.
@@ -178,14 +177,14 @@ pub(crate) fn told<'r, 'a>(run: &'a Run, last: &'r StageResults<'a>) -> Option<T
     let mut those: Vec<&Comparison> = family.comparisons.iter().collect();
     let is_told = |it: &&Comparison| {
         let (of, to) = (cells[it.of].factors, cells[it.to].factors);
-        let baseline = run.plan.answer.as_ref().map(|it| &it.baseline);
-        let only = only(&run.plan).is_none_or(|only| {
-            let mut only = only.iter();
-            only.all(|(name, value)| {
+        match (&run.plan.answer, run.plan.figures.first()) {
+            (Some(answer), _) => has_all(of, &answer.cells) && has_all(to, &answer.baseline),
+            // A figure of the baseline alone tells of no comparison.
+            (None, Some(figure)) => figure.only.iter().all(|(name, value)| {
                 *name == comparisons.factor.name || of.get(name) == Some(value)
-            })
-        });
-        only && baseline.is_none_or(|baseline| has_all(to, baseline))
+            }),
+            (None, None) => true,
+        }
     };
     if those.iter().any(is_told) {
         those.retain(is_told);

@@ -24,7 +24,7 @@ use crate::cell::{self, CONFIDENCE, Cell, Values};
 use crate::record::{Better, Factor, Metric, Stage, Value};
 use crate::{Run, limits, units};
 
-pub(crate) use self::pairs::Dependent;
+pub(crate) use self::pairs::{Dependent, Wanted};
 use self::pairs::{Pair, Pairs};
 
 /// The kind of trials in virtual time.
@@ -138,13 +138,12 @@ impl Comparisons<'_> {
     }
 }
 
-/// The comparisons of a stage, with the cells that have a value of a factor, if some is wanted and
-/// possible. None: no factor has several values in it.
+/// The comparisons of a stage, those that are wanted if there are any. None: no factor has several values in it.
 pub(crate) fn of<'a>(
     run: &'a Run,
     stage: &'a Stage,
     cells: &[Cell<'a>],
-    wanted: Option<(&'a Factor, Option<&'a Value>)>,
+    wanted: Option<Wanted<'a>>,
 ) -> Option<Comparisons<'a>> {
     let Pairs {
         factor,
