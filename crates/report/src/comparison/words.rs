@@ -130,58 +130,6 @@ impl Comparisons<'_> {
         });
         units::listed(&told.collect::<Vec<_>>())
     }
-
-    /// A comparison as a sentence without a full stop, beginning in lower case.
-    pub(crate) fn sentence(
-        &self,
-        family: &Family,
-        comparison: &Comparison,
-        cells: &[Cell],
-    ) -> String {
-        let title = title(family.metric);
-        let of = subject(self.factor, comparison.value);
-        let of = match self.differences(comparison, cells) {
-            told if told.is_empty() => of,
-            told => format!("{of}, {told},"),
-        };
-        let base = subject(self.factor, self.baseline);
-        let place = cells
-            .get(comparison.of)
-            .map(|cell| place(&self.equal, cell));
-        let place = match place.unwrap_or_default() {
-            place if place.is_empty() => place,
-            place => format!("{place}, "),
-        };
-        match (&comparison.verdict, family.scale) {
-            (Verdict::Decided(effect), Scale::Ratio) => {
-                let effect = family.effect(effect);
-                format!("{place}the {title} {of} is {effect} times that {base}")
-            }
-            (Verdict::Decided(effect), Scale::Difference) => {
-                let effect = family.effect(effect);
-                format!("{place}the {title} {of} differs from that {base} by {effect}")
-            }
-            (Verdict::Undecided(effect, reason), scale) => {
-                let what = match scale {
-                    Scale::Ratio => "ratio",
-                    Scale::Difference => "difference",
-                };
-                let effect = family.effect(effect);
-                let reason = reason.as_ref().map(|it| format!(", and {it}"));
-                let reason = reason.unwrap_or_default();
-                format!(
-                    "{place}whether the {title} {of} differs from that {base} is undecided: the \
-                     {what} is {effect}{reason}"
-                )
-            }
-            (Verdict::Unknown(reason) | Verdict::Fails(reason), _) => {
-                format!(
-                    "{place}whether the {title} {of} differs from that {base} is not known: \
-                     {reason}"
-                )
-            }
-        }
-    }
 }
 
 /// The values of a factor in two cells: `with 4 connections instead of 5`. None: they are equal.

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::answer::check;
+use crate::compare::{Bound, compare};
 use crate::published::Published;
 use crate::record::{
     Answer, Factor, Factors, FaultClass, Measured, Outcome, Plan, Repeats, Value, names,
 };
+use crate::target::{self, Target, Verdict};
 use crate::tests::general_run::{General, REPEATS, SplitMix, invalid};
 use crate::tests::ladder::{LATE, fault, ladder};
 use crate::{health, text_summary};
@@ -364,6 +366,43 @@ fn one_failing_trial_is_not_averaged_away() {
     let start = "B fails in 1 trial (12 % errors); the wall time is 2.00 s for version a.";
     starts(&run, start);
     assert!(!run.page().contains(">better<"));
+}
+
+#[test]
+fn a_server_that_fails_misses_its_targets_and_exceeds_each_bound() {
+    let failing = |name: &str| {
+        let mut run = two();
+        fault(run.measured(name), FaultClass::Failing, "12 % errors");
+        run
+    };
+    let mut run = failing("main-002-05");
+    run.plan.targets = vec![Target {
+        name: "version b takes no year".to_owned(),
+        metric: "wall_ns".to_owned(),
+        of: [("version".to_owned(), Value::from("b"))].into(),
+        to: BTreeMap::new(),
+        unit: Some("s".to_owned().into()),
+        at_most: Some(3e7),
+        at_least: None,
+        below: None,
+        above: None,
+    }];
+    let judged = target::judged(&run.run()).remove(0);
+    assert_eq!(judged.verdict, Verdict::Missed);
+    assert!(
+        judged
+            .left_out
+            .contains("1 of 12 trials fail (12 % errors)"),
+        "{judged:?}"
+    );
+    let bound: Bound = "wall_ns > 9x".parse().unwrap();
+    let exceeded = |run: &General| compare(&run.run(), &[], &[bound.clone()]).unwrap().exceeded;
+    let told = exceeded(&run).remove(0);
+    assert!(told.contains("b fails in 1 trial (12 % errors)"), "{told}");
+    assert!(
+        exceeded(&failing("main-000-05")).is_empty(),
+        "it failed before"
+    );
 }
 
 #[test]
