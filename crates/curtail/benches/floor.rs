@@ -161,7 +161,7 @@ fn measure(name: &str, flags: &Flags) -> Result<String> {
     }
     report::render(&outcome.folder)?;
     let run = Run::open(&outcome.folder)?;
-    print!("{}", report::text_summary(&run)?);
+    print!("{}", report::text_summary(&run));
     let form = if flags.is_quick { ", short form" } else { "" };
     let folder = outcome.folder.display();
     let results = match flags.before {

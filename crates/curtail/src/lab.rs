@@ -262,7 +262,7 @@ fn show(what: &str, toml: bool) -> anyhow::Result<ExitCode> {
         if toml {
             bail!("--toml prints an experiment's file, but {what} is a run folder");
         }
-        print!("{}", report::text_summary(&Run::open(what)?)?);
+        print!("{}", report::text_summary(&Run::open(what)?));
         return Ok(ExitCode::SUCCESS);
     }
     let experiment = LABORATORY.load(what)?;
@@ -320,7 +320,7 @@ fn draw(folder: &Path) -> anyhow::Result<Run> {
     let context = || format!("the trials are kept in {}", folder.display());
     report::render(folder).with_context(context)?;
     let run = Run::open(folder).with_context(context)?;
-    print!("{}", report::text_summary(&run).with_context(context)?);
+    print!("{}", report::text_summary(&run));
     println!("\nreport: {}", folder.join("report.html").display());
     Ok(run)
 }

@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
+use report::answer;
 use report::figure::{self, Figure};
 use report::published::{self, Published};
-use report::record::{Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
+use report::record::{Answer, Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
 use report::target::{self, Target};
 use report::{Located, LocatedError};
 use serde::Deserialize;
@@ -49,6 +50,8 @@ struct General {
     #[serde(default)]
     retries: u32,
     #[serde(default)]
+    answer: Option<Answer>,
+    #[serde(default)]
     figures: Vec<String>,
     #[serde(default)]
     figure: Vec<Figure>,
@@ -85,7 +88,7 @@ impl General {
 }
 
 /// The names of the keys of [`General`], and of those that are read before it.
-const GENERAL: [&str; 16] = [
+const GENERAL: [&str; 17] = [
     "question",
     "study",
     "after",
@@ -93,6 +96,7 @@ const GENERAL: [&str; 16] = [
     "seed",
     "repeats",
     "retries",
+    "answer",
     "figures",
     "figure",
     "published",
@@ -176,6 +180,7 @@ pub(crate) struct Content {
     pub(crate) declared_figures: Vec<Figure>,
     /// Whether the changes of `[quick]` are made.
     quick: bool,
+    answer: Option<Answer>,
     published: Vec<Published>,
     targets: Vec<Target>,
     factors: Vec<FactorSpec>,
@@ -283,6 +288,8 @@ impl Content {
             .map_err(|(nth, key, problem)| Violation::new("[[published]]", nth, key, problem))?;
         // The short form may lack their cells. The report says so.
         if !self.quick {
+            answer::check(&plan)
+                .map_err(|(key, problem)| Violation::new("[answer]", 0, key, problem))?;
             target::check(&plan)
                 .map_err(|(nth, key, problem)| Violation::new("[[target]]", nth, key, problem))?;
         }
@@ -334,7 +341,8 @@ impl Content {
             notes: Vec::new(),
             settings: settings.map_err(problem)?,
             metrics: self.kind.metrics(),
-            suspects: std::collections::BTreeMap::new(),
+            answer: self.answer.clone(),
+            rerun: None,
             stages,
             factors: design.factors,
             figures,
@@ -427,6 +435,7 @@ impl Experiment {
             named_figures: general.figures,
             declared_figures: general.figure,
             quick,
+            answer: general.answer,
             published: general.published,
             targets: general.target,
             factors: general.factor,

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use report::record::Plan;
+use report::shell_word;
 use toml::de::DeTable;
 
 use crate::error::Error;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, shipped};
 use crate::kind::{Entry, Kind};
 use crate::kinds;
 use crate::limits::Timeouts;
@@ -93,8 +94,25 @@ impl Experiment {
             quick: options.quick,
             seed,
             notes,
+            rerun: Some(self.rerun(options, seed)),
             ..plan.map_err(|violation| self.explain(&violation, options.quick))?
         })
+    }
+}
+
+impl Experiment {
+    /// The command that repeats a run of these options.
+    fn rerun(&self, options: &Options, seed: u64) -> String {
+        let is_shipped = shipped().iter().any(|it| it.text == self.toml());
+        let what = if is_shipped { &self.name } else { self.path() };
+        let mut words = vec![shell_word(what)];
+        words.extend(options.quick.then(|| "--quick".to_owned()));
+        words.extend(["--seed".to_owned(), seed.to_string()]);
+        for (server, path) in &options.servers {
+            let server = shell_word(&format!("{server}={}", path.display()));
+            words.extend(["--server".to_owned(), server]);
+        }
+        format!("curtail lab run {}", words.join(" "))
     }
 }
 

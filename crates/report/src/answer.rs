@@ -1,24 +1,35 @@
-//! The answer of a run in one sentence and one table, for any kind of trial.
+//! The answer of a run: its first sentence, and what must be said before it.
 //!
-//! The answer is of the last stage and of one metric: the first that was measured and has a better
-//! direction, where the metrics of the figures come before the others. Up to [`SENTENCES`]
-//! comparisons are listed; of more, the sentence gives the numbers of each verdict.
+//! The sentence is of the last stage and of one metric. An experiment may name the metric, the
+//! baseline and the cells; without that, they are those of its first figure. If there are more than
+//! [`LISTED`] comparisons, those at one point are told: where each number that is equal on both
+//! sides has the value nearest to half load, its reference or, without one, the middle of its list.
+//! The plan and the capacities alone determine the point, so that no other result can influence it.
 //!
-//! The table has a row for each cell. If there are more than [`limits::FRONT_ROWS`] cells, it shows
-//! those at one point: where each factor that is equal in the cells compared has its reference or,
-//! without one, the value in the middle of its list. The plan alone determines the point, so that
-//! no result can influence it.
+//! A sentence is the longest of several forms that has at most [`WORDS`] words.
 
-use std::collections::BTreeMap;
+use measure::{pooled_spread, repeats_to_decide};
 
-use crate::cell::{self, Cell};
-use crate::comparison::{self, Comparison, Comparisons, Effect, Family, Scale, Verdict, words};
-use crate::page::Shown;
-use crate::record::{Better, Factor, Metric, Stage, Value};
-use crate::{Run, limits, units};
+use crate::cell::{self, Cell, Values};
+use crate::comparison::{
+    self, COULD_REVERSE, Comparison, Comparisons, Effect, Family, Scale, TOO_FEW_TRIALS, Verdict,
+    Wanted, words,
+};
+use crate::figure::{Known, check_value, find};
+use crate::published::{self, Pair, has_all};
+use crate::record::{Better, Factor, Factors, Metric, Plan, Stage, Unit, Value, names};
+use crate::{Run, findings, limits, units};
 
 /// With up to this many comparisons, the sentence lists them.
-const SENTENCES: usize = 3;
+const LISTED: usize = 3;
+/// The most words of a sentence.
+const WORDS: usize = 30;
+/// The share of a capacity at which servers are compared.
+const HALF: f64 = 0.5;
+/// The effects of which it is told how many repeats would show them, in this order.
+const EFFECTS: [f64; 6] = [0.05, 0.02, 0.01, 0.1, 0.2, 0.5];
+/// The most repeats that it is told would show an effect.
+const REPEATS: u32 = 100;
 
 /// The cells of a stage with their comparisons.
 pub(crate) struct StageResults<'a> {
@@ -40,13 +51,27 @@ impl<'a> StageResults<'a> {
         };
         self.varied.iter().copied().filter(is_telling).collect()
     }
+
+    /// Whether nothing in the cells is left to chance: a model whose trials of a cell are equal.
+    pub(crate) fn is_exact(&self, metric: &Metric) -> bool {
+        let mut families = self.comparisons.iter().flat_map(|it| &it.families);
+        let family = families.find(|it| it.metric.name == metric.name);
+        let comparisons = family.iter().flat_map(|it| &it.comparisons);
+        let mut effects = comparisons.filter_map(|it| match &it.verdict {
+            Verdict::Decided(effect) | Verdict::Undecided(effect, _) => Some(effect.is_exact),
+            Verdict::Unknown(_) | Verdict::Fails(_) => None,
+        });
+        effects.next().is_some_and(|it| it) && effects.all(|it| it)
+    }
 }
 
 /// The cells of every stage, in the order of the plan.
 pub(crate) fn stages(run: &Run) -> Vec<StageResults<'_>> {
-    let stages = run.plan.stages.iter().map(|stage| {
+    let last = run.plan.stages.len().saturating_sub(1);
+    let stages = run.plan.stages.iter().enumerate().map(|(at, stage)| {
         let cells = cell::of_stage(run, stage);
-        let comparisons = comparison::of(run, stage, &cells);
+        let wanted = wanted(&run.plan).filter(|_| at == last);
+        let comparisons = comparison::of(run, stage, &cells, wanted);
         StageResults {
             stage,
             varied: cell::varied(&run.plan, stage),
@@ -55,6 +80,65 @@ pub(crate) fn stages(run: &Run) -> Vec<StageResults<'_>> {
         }
     });
     stages.collect()
+}
+
+/// Checks the answer of a plan that has all cells of its experiment.
+///
+/// # Errors
+/// The key, and the problem, which follows the key in a sentence.
+pub fn check(plan: &Plan) -> Result<(), (&'static str, String)> {
+    let Some(answer) = &plan.answer else {
+        return Ok(());
+    };
+    let wrong = |what: String| format!("is wrong: {what}");
+    find(plan, &answer.metric, Known::Metric).map_err(|what| ("metric", wrong(what)))?;
+    let metric = plan.metric(&answer.metric);
+    if metric.is_some_and(|it| it.better == Better::Neither) {
+        let problem = format!(
+            "is `{}`, of which neither higher nor lower values are better",
+            answer.metric
+        );
+        return Err(("metric", problem));
+    }
+    for (key, factors) in [("baseline", &answer.baseline), ("cells", &answer.cells)] {
+        for (name, value) in factors {
+            find(plan, name, Known::Factor).map_err(|what| (key, wrong(what)))?;
+            check_value(plan, name, value).map_err(|what| (key, wrong(what)))?;
+        }
+        let mut cells = plan.last_stage().into_iter().flat_map(|it| &it.cells);
+        if !cells.any(|cell| has_all(cell, factors)) {
+            return Err((
+                key,
+                "matches no cell: no cell has all these values".to_owned(),
+            ));
+        }
+    }
+    let cells = || plan.last_stage().into_iter().flat_map(|it| &it.cells);
+    let is_told =
+        |cell: &&Factors| has_all(cell, &answer.cells) && !has_all(cell, &answer.baseline);
+    if !answer.baseline.is_empty() && cells().find(is_told).is_none() {
+        let problem = "leaves nothing to compare with the baseline: name fewer factors";
+        return Err(("cells", problem.to_owned()));
+    }
+    Ok(())
+}
+
+/// What the experiment wants to have compared: by its answer, or else by its first figure.
+fn wanted(plan: &Plan) -> Option<Wanted<'_>> {
+    if let Some(answer) = plan.answer.as_ref().filter(|it| !it.baseline.is_empty()) {
+        let mut factors = plan.factors.iter();
+        return Some(Wanted {
+            factor: factors.find(|it| answer.baseline.contains_key(&it.name))?,
+            baseline: Some(&answer.baseline),
+        });
+    }
+    let figure = plan.figures.first()?;
+    let factor = |name: &Option<String>| plan.factor(name.as_ref()?);
+    let named = || factor(&figure.x).filter(|it| it.is_named());
+    Some(Wanted {
+        factor: factor(&figure.by).or_else(named)?,
+        baseline: None,
+    })
 }
 
 /// The metric of the answer. None: none of the stage's metrics has a better direction.
@@ -68,199 +152,707 @@ pub(crate) fn metric<'a>(run: &'a Run, last: &StageResults) -> Option<&'a Metric
 pub(crate) fn columns<'a>(run: &'a Run, last: &StageResults, most: usize) -> Vec<&'a Metric> {
     let measured = cell::measured(&run.plan, &last.cells);
     let has_direction = |metric: &&Metric| metric.better != Better::Neither;
-    let is_any = measured
-        .iter()
-        .all(|metric| metric.better == Better::Neither);
+    let is_any = !measured.iter().any(has_direction);
     let columns = measured.into_iter();
     let columns = columns.filter(|metric| is_any || has_direction(metric));
     columns.take(most).collect()
 }
 
-/// The sentence. Ends with a full stop.
-pub(crate) fn sentence(run: &Run, last: Option<&StageResults>) -> String {
-    let mut clauses = vec![lead(run, last)];
-    clauses.extend(caveats(run));
-    let sentence = clauses.join("; ");
-    let mut letters = sentence.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+/// What the sentence and its table are about.
+pub(crate) struct Told<'r, 'a> {
+    comparisons: &'r Comparisons<'a>,
+    family: &'r Family<'a>,
+    /// Those told.
+    those: Vec<&'r Comparison<'a>>,
+    cells: &'r [Cell<'a>],
 }
 
-fn lead(run: &Run, last: Option<&StageResults>) -> String {
+/// The comparisons that are told. None: nothing is compared.
+pub(crate) fn told<'r, 'a>(run: &'a Run, last: &'r StageResults<'a>) -> Option<Told<'r, 'a>> {
+    let metric = metric(run, last)?;
+    let comparisons = last.comparisons.as_ref()?;
+    let mut families = comparisons.families.iter();
+    let family = families.find(|family| family.metric.name == metric.name)?;
+    let cells = last.cells.as_slice();
+    let mut those: Vec<&Comparison> = family.comparisons.iter().collect();
+    let is_told = |it: &&Comparison| {
+        let (of, to) = (cells[it.of].factors, cells[it.to].factors);
+        match (&run.plan.answer, run.plan.figures.first()) {
+            (Some(answer), _) => has_all(of, &answer.cells) && has_all(to, &answer.baseline),
+            // A figure of the baseline alone tells of no comparison.
+            (None, Some(figure)) => figure.only.iter().all(|(name, value)| {
+                *name == comparisons.factor.name || of.get(name) == Some(value)
+            }),
+            (None, None) => true,
+        }
+    };
+    if those.iter().any(is_told) {
+        those.retain(is_told);
+    }
+    let x = run.plan.figures.first().and_then(|it| it.x.as_ref());
+    let is_x = |it: &&&Factor| Some(&it.name) == x;
+    let numbers = comparisons.equal.iter().filter(|it| !it.is_named());
+    let (first, rest): (Vec<&&Factor>, Vec<&&Factor>) = numbers.partition(is_x);
+    for factor in first.into_iter().chain(rest) {
+        if those.len() <= LISTED {
+            break;
+        }
+        let values = those.iter().filter_map(|it| cells[it.of].value(factor));
+        let values: Vec<&Value> = values.collect();
+        let to = those.first().map(|it| cells[it.to].factors);
+        if let Some(point) = point(run, factor, &values, to) {
+            those.retain(|it| cells[it.of].value(factor) == Some(point));
+        }
+    }
+    (!those.is_empty()).then_some(Told {
+        comparisons,
+        family,
+        those,
+        cells,
+    })
+}
+
+/// The value of a factor at which cells are compared, of those that cells have.
+fn point<'a>(
+    run: &Run,
+    factor: &'a Factor,
+    known: &[&'a Value],
+    baseline: Option<&Factors>,
+) -> Option<&'a Value> {
+    let values = factor.values.iter().filter(|it| known.contains(it));
+    let values: Vec<&Value> = values.collect();
+    let nearest = |wanted: f64| {
+        let distance = |it: &&&Value| it.number().map_or(f64::MAX, |it| (it - wanted).abs());
+        let mut by_distance = values.clone();
+        by_distance.sort_by(|a, b| distance(&a).total_cmp(&distance(&b)));
+        by_distance.first().copied()
+    };
+    let reference = factor.reference.as_ref();
+    let reference = reference.and_then(|it| values.iter().copied().find(|value| *value == it));
+    let half = match factor.name.as_str() {
+        names::LEVEL => nearest(HALF),
+        names::RATE => {
+            let capacity = baseline.and_then(|cell| findings::capacity_of(run, cell));
+            capacity.and_then(|it| nearest(HALF * it))
+        }
+        _ => None,
+    };
+    half.or(reference)
+        .or_else(|| values.get(values.len() / 2).copied())
+}
+
+/// The sentence. Ends with a full stop.
+pub(crate) fn sentence(run: &Run, last: Option<&StageResults>) -> String {
+    let forms = forms(run, last);
+    let words = |form: &&String| form.split_whitespace().count();
+    let form = forms.iter().find(|it| words(it) <= WORDS);
+    let form = form.or_else(|| forms.iter().min_by_key(words));
+    let form = form.cloned().unwrap_or_default();
+    let mut form: Vec<&str> = form.split_inclusive(char::is_whitespace).collect();
+    let is_cut = form.len() > WORDS;
+    form.truncate(WORDS);
+    let form = form.concat();
+    match is_cut {
+        true => format!("{}…", capitalised(form.trim_end())),
+        false => format!("{}.", capitalised(&form)),
+    }
+}
+
+/// The text with a capital first letter.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), letters.as_str())
+}
+
+/// The sentence in several forms, the most telling first.
+fn forms(run: &Run, last: Option<&StageResults>) -> Vec<String> {
     let Some(last) = last else {
-        return "the plan has no trials: there is no answer".to_owned();
+        return vec!["the plan has no trials: there is no answer".to_owned()];
     };
     if last.cells.iter().all(|cell| cell.measured.is_empty()) {
-        return "no trial was measured: there is no answer".to_owned();
+        return vec!["no trial was measured: there is no answer".to_owned()];
     }
     let Some(metric) = metric(run, last) else {
-        return "no metric has a better direction, so nothing is compared".to_owned();
+        return vec!["no metric has a better direction, so nothing is compared".to_owned()];
     };
-    let family = last.comparisons.as_ref().and_then(|comparisons| {
-        let mut families = comparisons.families.iter();
-        let family = families.find(|family| family.metric.name == metric.name)?;
-        (!family.comparisons.is_empty()).then_some((comparisons, family))
-    });
-    match family {
-        None => alone(metric, last),
-        Some((comparisons, family)) if family.comparisons.len() <= SENTENCES => {
-            let listed = family.comparisons.iter();
-            let listed = listed.map(|it| comparisons.sentence(family, it, &last.cells));
-            listed.collect::<Vec<_>>().join("; ")
-        }
-        Some((comparisons, family)) => counted(comparisons, family, &last.cells),
-    }
+    let Some(told) = told(run, last) else {
+        return alone(metric, last);
+    };
+    let pairs = published::pairs(run, last);
+    let exact = match last.is_exact(metric) {
+        true => "; one value each",
+        false => "",
+    };
+    let forms = match told.those.as_slice() {
+        [only] => told.one(only, &pairs),
+        those if those.len() <= LISTED => told.few(&pairs),
+        _ => told.many(),
+    };
+    let forms = forms.into_iter().map(|form| format!("{form}{exact}"));
+    forms.collect()
 }
 
 /// Nothing is compared.
-fn alone(metric: &Metric, last: &StageResults) -> String {
+fn alone(metric: &Metric, last: &StageResults) -> Vec<String> {
     let title = words::title(metric);
-    if let [cell] = last.cells.as_slice() {
-        let values = cell.values(&metric.name);
-        return match values.median() {
-            Some(median) => {
-                let value = Shown::of(metric, &median, &values).to_string();
-                format!("the {title} is {value}, and there is no other cell to compare with")
+    let medians = last.cells.iter();
+    let medians = medians.filter_map(|it| Some(it.values(&metric.name).spread()?.median));
+    let medians: Vec<f64> = medians.collect();
+    let least = medians.iter().copied().reduce(f64::min);
+    let greatest = medians.iter().copied().reduce(f64::max);
+    match least.zip(greatest) {
+        None => {
+            let values = last.cells.iter().map(|it| it.values(&metric.name));
+            let (mut failing, mut reason) = (false, None);
+            for values in values {
+                failing |= values.failing.is_some();
+                reason = reason.or(values.reason);
             }
-            None => format!("the {title} is not known: most of its values do not count"),
-        };
-    }
-    let factor = last.comparisons.as_ref().map(|it| it.factor.title.as_str());
-    let factor = factor.unwrap_or_default();
-    format!("the {title} is compared with nothing: no two cells differ in {factor} alone")
-}
-
-/// Many comparisons, by verdict.
-fn counted(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> String {
-    let (mut better, mut worse, mut undecided, mut unknown) = (Vec::new(), Vec::new(), 0, 0);
-    for comparison in &family.comparisons {
-        match &comparison.verdict {
-            Verdict::Decided(effect) if family.is_better(effect) => better.push(effect),
-            Verdict::Decided(effect) => worse.push(effect),
-            Verdict::Undecided(..) => undecided += 1,
-            Verdict::Unknown(_) => unknown += 1,
-        }
-    }
-    let all = units::plural(family.comparisons.len() as u64, "comparison");
-    let mut parts = Vec::new();
-    let of = match family.scale {
-        Scale::Ratio => "ratio",
-        Scale::Difference => "difference",
-    };
-    let mut add = |what: &str, count: usize, range: String| {
-        if count > 0 {
-            // The first number says of how many.
-            let of = if parts.is_empty() {
-                format!(" of {all}")
-            } else {
-                String::new()
+            let why = match (failing, reason) {
+                (true, _) => "the server fails in every cell".to_owned(),
+                (_, Some(why)) => format!("its values do not count: {why}"),
+                _ => "it has no value".to_owned(),
             };
-            parts.push(format!("{what} in {count}{of}{range}"));
+            vec![format!("the {title} is not known: {why}")]
         }
-    };
-    for (what, effects) in [("better", &better), ("worse", &worse)] {
-        add(
-            what,
-            effects.len(),
-            format!(" ({of}{})", range(family, effects)),
-        );
+        Some((least, _)) if last.cells.len() == 1 => {
+            let values = last.cells[0].values(&metric.name);
+            let value = metric.unit.words(least);
+            let range = values.median().filter(comparison::has_full_confidence);
+            let range = range.map(|it| {
+                let interval = it.interval;
+                let range = metric.unit.range(it.value, interval.low, interval.high);
+                units::bounded_range(&range, values.is_bound_at(interval.high))
+            });
+            let bound = units::lower_bound(values.is_lower_bound());
+            let range = range.map(|it| format!(" {it}")).unwrap_or_default();
+            let form = format!("the {title} is {bound}{value}");
+            vec![format!("{form}{range}"), form]
+        }
+        Some((least, greatest)) => {
+            let [least, greatest] = [least, greatest].map(|it| metric.unit.words(it));
+            let cells = units::plural(medians.len() as u64, "cell");
+            vec![format!("the {title} is {least} to {greatest} in {cells}")]
+        }
     }
-    add("undecided", undecided, String::new());
-    add("not known", unknown, String::new());
-    let subject = words::subject(comparisons.factor, comparisons.baseline);
-    let base = match subject.strip_prefix("for ") {
-        Some(name) => name.to_owned(),
-        None => format!("the cells {subject}"),
-    };
-    let title = words::title(family.metric);
-    let told = match comparisons.all_differences(family, cells) {
-        told if told.is_empty() => told,
-        told => format!(", {told}"),
-    };
-    let parts = units::listed(&parts);
-    format!("against {base}, the {title} is {parts}{told}")
 }
 
-/// The least and the greatest effect: ` 0.71`, `s 0.71 to 0.93`.
-fn range(family: &Family, effects: &[&Effect]) -> String {
-    let values = || effects.iter().map(|effect| effect.estimate.value);
-    let least = values().fold(f64::INFINITY, f64::min);
-    let greatest = values().fold(f64::NEG_INFINITY, f64::max);
-    let mut ends = [least, greatest]
-        .map(|end| family.short_effect(end))
-        .to_vec();
-    ends.dedup();
-    let plural = if ends.len() > 1 { "s" } else { "" };
-    format!("{plural} {}", ends.join(" to "))
-}
+impl<'r> Told<'r, '_> {
+    /// The indices of the cells that are told of.
+    pub(crate) fn cells(&self) -> Vec<usize> {
+        let mut cells: Vec<usize> = self.those.iter().flat_map(|it| [it.of, it.to]).collect();
+        cells.sort_unstable();
+        cells.dedup();
+        cells
+    }
 
-/// Clauses that qualify the answer, on the whole run.
-fn caveats(run: &Run) -> Vec<String> {
-    let mut caveats = Vec::new();
-    let are = |count: u64| if count == 1 { "is" } else { "are" };
-    let measured = run.records.iter().filter_map(|record| record.measured());
-    let measured_count = measured.clone().count() as u64;
-    let suspect: Vec<&str> = measured.filter_map(|it| it.suspect.as_deref()).collect();
-    if let Some(first) = suspect.first() {
-        let count = suspect.len() as u64;
-        let reason = match suspect.iter().all(|reason| reason == first) {
-            true => units::shortened(first, limits::REASON_CHARACTERS),
-            false => "for several reasons".to_owned(),
+    /// The factors that are equal in all comparisons told, or that differ between them.
+    fn equal(&self, shared: bool) -> Vec<&'r Factor> {
+        let is_shared = |factor: &&&Factor| {
+            let mut values = self.those.iter().map(|it| self.cells[it.of].value(factor));
+            let first = values.next();
+            values.all(|it| Some(it) == first) == shared
         };
-        caveats.push(format!(
-            "{} of {} {} suspect ({reason})",
-            units::count(count),
-            units::plural(measured_count, "trial"),
-            are(count),
-        ));
+        self.comparisons
+            .equal
+            .iter()
+            .filter(is_shared)
+            .copied()
+            .collect()
     }
-    let missing = run.missing().len() as u64;
-    if missing > 0 {
-        caveats.push(format!(
-            "{} of {} {} missing",
-            units::count(missing),
-            units::plural(missing + measured_count, "trial"),
-            are(missing),
-        ));
+
+    /// Where all are: `, at load level 0.5`. Empty: everywhere.
+    pub(crate) fn place(&self) -> String {
+        let cell = self.those.first().map(|it| &self.cells[it.of]);
+        let place = cell.map(|cell| words::place(&self.equal(true), cell));
+        match place.unwrap_or_default() {
+            place if place.is_empty() => place,
+            place => format!(", {place}"),
+        }
     }
-    caveats
+
+    /// The effect in words, with the interval if that is wanted and there is one.
+    fn effect(&self, effect: &Effect, with_interval: bool) -> String {
+        match with_interval {
+            true => self.family.effect(effect),
+            false => self.family.short_effect(effect.estimate.value),
+        }
+    }
+
+    /// One comparison.
+    fn one(&self, it: &Comparison, pairs: &[Pair]) -> Vec<String> {
+        let (title, place) = (words::title(self.family.metric), self.place());
+        let sides = [it.value, self.comparisons.baseline];
+        let [of, to] = sides.map(|value| self.comparisons.factor.label(value));
+        let what = format!("whether the {title} differs between {of} and {to}");
+        match &it.verdict {
+            Verdict::Fails(reason) => {
+                let of_fails = self.values(it.of).failing.is_some();
+                let (fails, whole) = if of_fails { (of, it.to) } else { (to, it.of) };
+                let whole = self.median(whole);
+                let whole = whole.map(|it| format!("; the {title} is {it}"));
+                let whole = whole.unwrap_or_default();
+                vec![
+                    format!("{reason}{place}{whole}"),
+                    format!("{reason}{whole}"),
+                    format!("{fails} fails{place}{whole}"),
+                    format!("{fails} fails{place}"),
+                ]
+            }
+            Verdict::Unknown(reason) => vec![
+                format!("{what}{place} is not known: {reason}"),
+                format!("{what} is not known: {reason}"),
+                format!("the {title} is not known: {reason}"),
+            ],
+            Verdict::Undecided(effect, None) => {
+                let others = self.others(it);
+                let remedy = repeats(self.family, it, self.cells);
+                let remedy = remedy.map(|it| format!("; {it}")).unwrap_or_default();
+                let ending = format!("is undecided: {}{remedy}", self.of_effect(effect, true));
+                vec![
+                    format!("{what}{place}{others} {ending}"),
+                    format!("{what}{place} {ending}"),
+                    format!("{what} {ending}"),
+                    format!("the {title} {ending}"),
+                ]
+            }
+            Verdict::Decided(effect) => self.effect_of_one(it, effect, "", pairs),
+            Verdict::Undecided(effect, Some(why)) => {
+                self.effect_of_one(it, effect, caveat(effect, why), pairs)
+            }
+        }
+    }
+
+    /// One comparison that has an effect, with what qualifies it.
+    fn effect_of_one(
+        &self,
+        it: &Comparison,
+        effect: &Effect,
+        caveat: &str,
+        pairs: &[Pair],
+    ) -> Vec<String> {
+        let (title, place) = (words::title(self.family.metric), self.place());
+        let (others, published) = (self.others(it), self.published(pairs));
+        let sides = [it.value, self.comparisons.baseline];
+        let [of, to] = sides.map(|value| words::subject(self.comparisons.factor, value));
+        let both = [it.of, it.to].map(|cell| self.median(cell).unwrap_or_default());
+        let both = format!("the {title} is {}", both.join(" and "));
+        let (long, short) = (self.of_effect(effect, true), self.of_effect(effect, false));
+        let alone = match self.family.scale {
+            Scale::Ratio => format!("the {title} {of} is {short} that {to}"),
+            Scale::Difference => format!("the {title} {of} differs by {short} from that {to}"),
+        };
+        vec![
+            format!("{both}{place}{others}: {long}{caveat}{published}"),
+            format!("{both}{place}{others}: {short}{caveat}{published}"),
+            format!("{both}{place}: {short}{caveat}{published}"),
+            format!("{both}{place}: {short}{caveat}"),
+            format!("{alone}{place}{caveat}"),
+            format!("{alone}{caveat}"),
+            format!("the {title} is {short} that {to}{caveat}"),
+        ]
+    }
+
+    fn values(&self, cell: usize) -> Values {
+        self.cells[cell].values(&self.family.metric.name)
+    }
+
+    /// `312 µs for curtail`. None: there is none.
+    fn median(&self, cell: usize) -> Option<String> {
+        let values = self.values(cell);
+        let bound = units::lower_bound(values.is_lower_bound());
+        let median = self.family.metric.unit.words(values.spread()?.median);
+        let factor = self.comparisons.factor;
+        let subject = words::subject(factor, self.cells[cell].value(factor)?);
+        Some(format!("{bound}{median} {subject}"))
+    }
+
+    /// What differs besides the compared factor: `, with 4 threads instead of 5`. Empty: nothing.
+    fn others(&self, it: &Comparison) -> String {
+        match self.comparisons.differences(it, self.cells) {
+            others if others.is_empty() => others,
+            others => format!(", {others}"),
+        }
+    }
+
+    /// `0.71 times [0.68, 0.74]`, `+3.2 ms [2.9, 3.6]`.
+    fn of_effect(&self, effect: &Effect, with_interval: bool) -> String {
+        let text = self.effect(effect, with_interval);
+        match (self.family.scale, text.split_once(' ')) {
+            (Scale::Difference, _) => text,
+            (Scale::Ratio, Some((value, range))) => format!("{value} times {range}"),
+            (Scale::Ratio, None) => format!("{text} times"),
+        }
+    }
+
+    /// Two or three comparisons.
+    fn few(&self, pairs: &[Pair]) -> Vec<String> {
+        let (title, place) = (words::title(self.family.metric), self.place());
+        let factor = self.comparisons.factor;
+        let base = words::subject(factor, self.comparisons.baseline);
+        let times = match self.family.scale {
+            Scale::Ratio => " times",
+            Scale::Difference => "",
+        };
+        // The effect, and what it is to be followed by.
+        let text = |it: &Comparison, with_interval: bool| match &it.verdict {
+            Verdict::Decided(effect) | Verdict::Undecided(effect, Some(_)) => {
+                (self.effect(effect, with_interval), times, "")
+            }
+            Verdict::Undecided(effect, None) => {
+                (self.effect(effect, with_interval), times, " (undecided)")
+            }
+            Verdict::Fails(_) => ("failing".to_owned(), "", ""),
+            Verdict::Unknown(_) => ("not known".to_owned(), "", ""),
+        };
+        let first = self.those.first().map(|it| it.value);
+        let is_one_value = self.those.iter().all(|it| Some(it.value) == first);
+        let listed = |with_interval: bool| {
+            let texts = self.those.iter().map(|it| (*it, text(it, with_interval)));
+            if is_one_value {
+                let texts = texts.map(|(_, (effect, _, mark))| format!("{effect}{mark}"));
+                let texts = units::listed(&texts.collect::<Vec<_>>());
+                let of = first
+                    .map(|it| words::subject(factor, it))
+                    .unwrap_or_default();
+                return format!("the {title} {of} is {texts}{times} that {base}");
+            }
+            let each = texts.map(|(it, (effect, times, mark))| {
+                format!("{effect}{times} {}{mark}", words::subject(factor, it.value))
+            });
+            let each = units::listed(&each.collect::<Vec<_>>());
+            let base = factor.label(self.comparisons.baseline);
+            format!("the {title} is {each}, compared with {base}")
+        };
+        let differing = self.equal(false);
+        let at = self.those.iter();
+        let at = at.map(|it| words::place(&differing, &self.cells[it.of]));
+        let at = match is_one_value && !differing.is_empty() {
+            true => format!(", {}", units::listed(&words::joined(at.collect()))),
+            false => String::new(),
+        };
+        let published = self.published(pairs);
+        let is_open = |it: &&Comparison| matches!(it.verdict, Verdict::Undecided(_, Some(_)));
+        let published = match self.those.iter().all(is_open) {
+            true => format!("{published}; {}", self.few_trials()),
+            false => published,
+        };
+        let (long, short) = (listed(true), listed(false));
+        vec![
+            format!("{long}{at}{place}{published}"),
+            format!("{short}{at}{place}{published}"),
+            format!("{short}{at}{published}"),
+            format!("{short}{at}{place}"),
+            format!("{short}{place}"),
+            short,
+        ]
+    }
+
+    /// `; published 1.7 and 3.7`, if there is a published ratio of each comparison told.
+    fn published(&self, pairs: &[Pair]) -> String {
+        let same = |a: &Cell, b: &Cell| a.factors == b.factors;
+        let of = |it: &&Comparison| {
+            let (of, to) = (&self.cells[it.of], &self.cells[it.to]);
+            let of_metric = pairs
+                .iter()
+                .filter(|it| it.metric.name == self.family.metric.name);
+            let mut ratios = of_metric.clone().filter(|it| same(it.cell, of));
+            let ratio = ratios.find(|it| it.other.as_ref().is_some_and(|(it, _)| same(it, to)));
+            if let Some(pair) = ratio {
+                return Some(pair.value);
+            }
+            let value = |cell: &Cell| {
+                let mut own = of_metric.clone();
+                let own = own.find(|it| it.other.is_none() && same(it.cell, cell));
+                own.map(|it| it.value)
+            };
+            Some(value(of)? / value(to)?).filter(|it| it.is_finite())
+        };
+        let values: Option<Vec<f64>> = self.those.iter().map(of).collect();
+        match (values, self.family.scale) {
+            (Some(values), Scale::Ratio) => {
+                let ratio = Unit::ratio();
+                let values: Vec<String> = values.iter().map(|it| ratio.words(*it)).collect();
+                format!("; published {}", units::listed(&values))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// More than three.
+    fn many(&self) -> Vec<String> {
+        let (title, place) = (words::title(self.family.metric), self.place());
+        let factor = self.comparisons.factor;
+        let base = factor.label(self.comparisons.baseline);
+        let differing = self.equal(false);
+        let name = |it: &Comparison, with_value: bool| {
+            let cell = &self.cells[it.of];
+            let value = with_value.then(|| factor.label(it.value));
+            let others = differing.iter();
+            let others = others.filter_map(|it| Some(it.label(cell.value(it)?)));
+            value
+                .into_iter()
+                .chain(others)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let effect = |it: &&'r Comparison<'_>| match &it.verdict {
+            Verdict::Decided(effect) | Verdict::Undecided(effect, _) => {
+                Some((effect.estimate.value, *it))
+            }
+            Verdict::Unknown(_) | Verdict::Fails(_) => None,
+        };
+        let mut effects: Vec<(f64, &Comparison)> = self.those.iter().filter_map(effect).collect();
+        effects.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let counts = self.counts();
+        let (Some(least), Some(greatest)) = (effects.first(), effects.last()) else {
+            return vec![format!(
+                "the {title} is {counts}, compared with {base}{place}"
+            )];
+        };
+        let times = match self.family.scale {
+            Scale::Ratio => " times",
+            Scale::Difference => "",
+        };
+        let texts = [least, greatest].map(|(value, _)| self.family.short_effect(*value));
+        let is_one_value = self.those.iter().all(|it| it.value == least.1.value);
+        let names = [least, greatest].map(|(_, it)| match name(it, !is_one_value) {
+            name if name.is_empty() => name,
+            name => format!(" ({name})"),
+        });
+        let of = match is_one_value {
+            true => format!(" {}", words::subject(factor, least.1.value)),
+            false => String::new(),
+        };
+        let [low, high] = texts;
+        let [low_name, high_name] = names;
+        let what = |low_name: &str, high_name: &str| match low == high {
+            true => format!("the {title}{of} is {low}{times}"),
+            false => format!("the {title}{of} is {low}{low_name} to {high}{times}{high_name}"),
+        };
+        let named = what(&low_name, &high_name);
+        vec![
+            format!("compared with {base}{place}, {named}: {counts}"),
+            format!("compared with {base}, {named}: {counts}"),
+            format!("compared with {base}{place}, {}: {counts}", what("", "")),
+            format!("compared with {base}, {}: {counts}", what("", "")),
+            format!("compared with {base}, {}", what("", "")),
+        ]
+    }
+
+    /// `better in 3 and undecided in 2 of 5 comparisons`.
+    fn counts(&self) -> String {
+        let mut counts: Vec<(&str, usize)> = Vec::new();
+        for it in &self.those {
+            let word = match &it.verdict {
+                Verdict::Decided(effect) => self.family.quality(effect),
+                Verdict::Undecided(_, None) => "undecided",
+                Verdict::Undecided(..) => "open",
+                Verdict::Fails(_) => "failing",
+                Verdict::Unknown(_) => "not known",
+            };
+            match counts.iter_mut().find(|(other, _)| *other == word) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((word, 1)),
+            }
+        }
+        if let [("open", _)] = counts.as_slice() {
+            return self.few_trials().to_owned();
+        }
+        let parts = counts
+            .iter()
+            .map(|(word, count)| format!("{word} in {count}"));
+        let all = units::plural(self.those.len() as u64, "comparison");
+        format!("{} of {all}", units::listed(&parts.collect::<Vec<_>>()))
+    }
+
+    /// Why effects without a verdict have none.
+    fn few_trials(&self) -> &'static str {
+        let samples = self.those.iter().filter_map(|it| match &it.verdict {
+            Verdict::Decided(effect) | Verdict::Undecided(effect, _) => {
+                Some(effect.estimate.samples)
+            }
+            Verdict::Unknown(_) | Verdict::Fails(_) => None,
+        });
+        match samples.max() {
+            Some(2..) => "too few trials to decide",
+            _ => "one trial each",
+        }
+    }
 }
 
-/// The cells of the table: indices, and the words of the point that they share, if they are not
-/// all.
-pub(crate) fn shown(last: &StageResults) -> (Vec<usize>, Option<String>) {
-    let all = (0..last.cells.len()).collect();
-    if last.cells.len() <= limits::FRONT_ROWS {
+/// What would decide a comparison: `12 repeats would show 5 %`. None: nothing promises that.
+pub(crate) fn repeats(family: &Family, it: &Comparison, cells: &[Cell]) -> Option<String> {
+    let values = [it.of, it.to].map(|cell| cells[cell].values(&family.metric.name).valid);
+    let had = values.iter().map(Vec::len).min()? as u32;
+    // Of two trials, the spread is a guess.
+    let spread = pooled_spread(values.iter().map(Vec::as_slice)).filter(|_| had > 2)?;
+    let shows = EFFECTS.into_iter().find_map(|effect| {
+        let repeats = repeats_to_decide(spread, effect)?;
+        (repeats > had && repeats <= REPEATS).then_some((repeats, effect))
+    });
+    let (repeats, effect) = shows.filter(|_| family.scale == Scale::Ratio)?;
+    Some(format!(
+        "{repeats} repeats would show {}",
+        units::percent(effect)
+    ))
+}
+
+/// Why an effect with an interval that excludes none is not decided, after the effect.
+fn caveat(effect: &Effect, why: &str) -> &'static str {
+    match why {
+        _ if effect.estimate.samples < 2 => " (one trial each)",
+        TOO_FEW_TRIALS => ", from too few trials to decide",
+        COULD_REVERSE => ", but lower bounds could reverse it",
+        _ => ", not significant among all comparisons",
+    }
+}
+
+/// What must be said before the answer: a class and a sentence each, the gravest first.
+pub(crate) fn alerts(run: &Run, last: Option<&StageResults>) -> Vec<(&'static str, String)> {
+    let health = crate::health(run);
+    let of_all = |count: u64, all: u64| {
+        format!("{} of {}", units::count(count), units::plural(all, "trial"))
+    };
+    let reasons = |faults: &crate::health::Faults| {
+        let shown = faults.reasons.iter().take(LISTED);
+        let mut shown: Vec<String> = shown
+            .map(|it| {
+                let reason = units::shortened(&it.reason, limits::REASON_CHARACTERS);
+                match faults.reasons.len() {
+                    1 => reason,
+                    _ => format!("{reason} ({})", units::count(it.trials)),
+                }
+            })
+            .collect();
+        let more = faults.reasons.len().saturating_sub(LISTED) as u64;
+        shown.extend((more > 0).then(|| units::plural(more, "other reason")));
+        units::listed(&shown)
+    };
+    let mut alerts = Vec::new();
+    let measured = health.measured;
+    if health.instrument.trials > 0 {
+        alerts.push((
+            "fault",
+            format!(
+                "The instrument contradicts itself in {}, which do not count: {}.",
+                of_all(health.instrument.trials, measured),
+                reasons(&health.instrument)
+            ),
+        ));
+    } else if let Some(law) = findings::law(run).filter(|it| it.holding < it.trials) {
+        let failing = of_all(law.trials - law.holding, law.trials);
+        alerts.push((
+            "fault",
+            format!("Little's law, which checks the instrument, fails in {failing}."),
+        ));
+    }
+    alerts.extend(failing(run, last).into_iter().map(|it| ("fault", it)));
+    if health.invalid.trials > 0 {
+        let are = match health.invalid.trials {
+            1 => "is invalid and does",
+            _ => "are invalid and do",
+        };
+        alerts.push((
+            "notice",
+            format!(
+                "{} {are} not count: {}.{}",
+                of_all(health.invalid.trials, measured),
+                reasons(&health.invalid),
+                remedy(health.invalid.reasons.iter().map(|it| it.reason.as_str()))
+            ),
+        ));
+    }
+    if health.missing.trials > 0 {
+        let are = if health.missing.trials == 1 {
+            "is"
+        } else {
+            "are"
+        };
+        alerts.push((
+            "missing",
+            format!(
+                "{} {are} missing: {}.",
+                of_all(health.missing.trials, health.planned),
+                reasons(&health.missing)
+            ),
+        ));
+    }
+    alerts
+}
+
+/// Which servers fail, in how many trials and why.
+fn failing(run: &Run, last: Option<&StageResults>) -> Vec<String> {
+    let server = run.plan.factor(names::SERVER);
+    let factor = server.or_else(|| last?.comparisons.as_ref().map(|it| it.factor));
+    let name = |value: Option<&Value>| match (factor, value) {
+        (Some(factor), Some(value)) => factor.label(value),
+        _ => "the server".to_owned(),
+    };
+    let of = |factors: &Factors| name(factor.and_then(|it| factors.get(&it.name)));
+    let measured: Vec<(String, Option<&str>)> = run
+        .records
+        .iter()
+        .filter_map(|it| Some((of(&it.factors), it.measured()?.failing())))
+        .collect();
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in measured.iter().filter(|(_, why)| why.is_some()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let sentences = names.into_iter().map(|name| {
+        let own: Vec<Option<&str>> = measured
+            .iter()
+            .filter(|(of, _)| of == name)
+            .map(|(_, why)| *why)
+            .collect();
+        let failing: Vec<&str> = own.iter().flatten().copied().collect();
+        let reason = failing.first().copied().unwrap_or_default();
+        let reason = units::shortened(reason, limits::REASON_CHARACTERS);
+        let such = if failing.iter().all(|it| *it == failing[0]) {
+            ""
+        } else {
+            ", and others"
+        };
+        let trials = units::plural(own.len() as u64, "trial");
+        let count = units::count(failing.len() as u64);
+        capitalised(&format!(
+            "{name} fails in {count} of {trials}: {reason}{such}."
+        ))
+    });
+    sentences.collect()
+}
+
+/// What helps against invalid trials: ` Give the generator …`. Empty: not known.
+pub(crate) fn remedy<'a>(mut reasons: impl Iterator<Item = &'a str>) -> &'static str {
+    let is_late = |it: &str| it.contains("generator") || it.contains("relay");
+    match reasons.any(is_late) {
+        true => {
+            " Give the generator processors of its own ([pins]), raise its priority (as root), or \
+             generate the load on another host."
+        }
+        false => "",
+    }
+}
+
+/// The cells of the table below the answer: indices, and the words of the point that they share,
+/// if they are not all.
+pub(crate) fn shown(run: &Run, last: &StageResults) -> (Vec<usize>, Option<String>) {
+    let mut all: Vec<usize> = (0..last.cells.len()).collect();
+    if all.len() <= limits::FRONT_ROWS {
         return (all, None);
     }
-    let others = last.comparisons.as_ref().map(|it| it.equal.as_slice());
-    let others = others.unwrap_or_default();
-    let values = others.iter().filter_map(|factor| {
-        let reference = factor.reference.as_ref();
-        let middle = factor.values.get(factor.values.len() / 2);
-        Some((factor.name.as_str(), reference.or(middle)?))
-    });
-    let point: BTreeMap<&str, &Value> = values.collect();
-    let is_there = |cell: &Cell| {
-        let mut point = point.iter();
-        point.all(|(name, value)| cell.factors.get(*name) == Some(*value))
+    let told = told(run, last);
+    let Some((cells, place)) = told.map(|it| (it.cells(), it.place())) else {
+        all.truncate(limits::FRONT_ROWS);
+        return (all, None);
     };
-    let cells = last.cells.iter().enumerate();
-    let mut there: Vec<usize> = cells
-        .filter(|(_, cell)| is_there(cell))
-        .map(|(index, _)| index)
-        .collect();
-    if there.is_empty() {
-        // The cells are not every combination of the values. Those shown then share no point.
-        there = all;
-        there.truncate(limits::FRONT_ROWS);
-        return (there, None);
-    }
-    there.truncate(limits::FRONT_ROWS);
-    let at = there
-        .first()
-        .map(|&first| words::place(others, &last.cells[first]));
-    (there, at.filter(|at| !at.is_empty()))
+    let place = place.strip_prefix(", ").map(str::to_owned);
+    let all_fit = cells.len() <= limits::FRONT_ROWS;
+    let cells = cells.into_iter().take(limits::FRONT_ROWS).collect();
+    (cells, place.filter(|_| all_fit))
 }
 
 /// The comparison of a cell. None: it is the baseline, or is compared with nothing.

@@ -1,7 +1,9 @@
 //! The trials of a run, grouped by cell, and the values of a metric in a cell.
 //!
-//! A value that is invalid does not count. A trial that failed or has not run has no value; it is
-//! missing, never zero.
+//! What counts is decided in [`Values::of`] alone. A value that is flagged, or of a trial whose
+//! fault is of the instrument or invalid, does not count. A trial in which the server fails counts
+//! against it: its cell has no median, whatever the other trials say, and its values are lower
+//! bounds. A trial that was not measured has no value; it is missing, never zero.
 
 use std::collections::HashMap;
 
@@ -35,8 +37,12 @@ pub(crate) struct Values {
     pub(crate) bounds: Vec<f64>,
     /// The number of those that do not count.
     pub(crate) invalid: usize,
-    /// Why the first of them does not.
+    /// Those that do not count, and those of trials in which the server fails.
+    pub(crate) left_out: Vec<f64>,
+    /// Why the first of those that do not count does not.
     pub(crate) reason: Option<String>,
+    /// The number of trials in which the server fails, and why in the first. None: in none.
+    pub(crate) failing: Option<(usize, String)>,
 }
 
 /// Median, minimum and maximum of the values that count.
@@ -76,13 +82,14 @@ pub(crate) fn varied<'a>(plan: &'a Plan, stage: &Stage) -> Vec<&'a Factor> {
     plan.factors.iter().filter(is_varied).collect()
 }
 
-/// The metrics in the order of tables and comparisons: those of the figures first, since the
-/// experiment is about them, then the others in the order of the plan.
+/// The metrics in the order of tables and comparisons: that of the answer and those of the figures
+/// first, since the experiment is about them, then the others in the order of the plan.
 pub(crate) fn metrics(plan: &Plan) -> Vec<&Metric> {
     let mut metrics: Vec<&Metric> = Vec::new();
     let drawn = plan.figures.iter().flat_map(Figure::drawn);
-    let drawn = drawn.filter_map(|name| plan.metric(name));
-    for metric in drawn.chain(&plan.metrics) {
+    let answer = plan.answer.iter().map(|it| &it.metric);
+    let first = answer.chain(drawn).filter_map(|name| plan.metric(name));
+    for metric in first.chain(&plan.metrics) {
         if !metrics.iter().any(|other| other.name == metric.name) {
             metrics.push(metric);
         }
@@ -124,17 +131,25 @@ impl Values {
     ) -> Self {
         let mut values = Self::default();
         for (record, measured) in trials {
+            if let Some(reason) = measured.failing() {
+                let first = (0, reason.to_owned());
+                values.failing.get_or_insert(first).0 += 1;
+            }
             let Some(value) = record.number(metric).filter(|value| value.is_finite()) else {
                 continue;
             };
-            let flag = measured.flags.get(metric);
-            if let Some(reason) = flag.and_then(|flag| flag.invalid.as_ref()) {
+            // A setting is as it was chosen, whatever became of the trial.
+            let is_setting = record.resolved.contains_key(metric);
+            if let Some(reason) = measured.invalid(metric).filter(|_| !is_setting) {
                 values.invalid += 1;
-                values.reason.get_or_insert_with(|| reason.clone());
+                values.left_out.push(value);
+                values.reason.get_or_insert_with(|| reason.to_owned());
                 continue;
             }
             values.valid.push(value);
-            if measured.is_lower_bound(metric) {
+            let is_failing = measured.failing().is_some() && !is_setting;
+            values.left_out.extend(is_failing.then_some(value));
+            if is_failing || measured.is_lower_bound(metric) {
                 values.bounds.push(value);
             }
         }
@@ -156,9 +171,30 @@ impl Values {
         2 * self.invalid > self.count()
     }
 
-    /// Of the values that count. None: there are none, or they are a biased sample.
+    /// Whether no median passes over them: they are a biased sample, or the server fails.
+    fn has_no_median(&self) -> bool {
+        self.mostly_invalid() || self.failing.is_some()
+    }
+
+    /// The median of what does not count or fails, where there is no other: it is shown, and never
+    /// compared.
+    pub(crate) fn set_aside(&self) -> Option<f64> {
+        match self.has_no_median() {
+            true => measure::median(&self.left_out),
+            false => None,
+        }
+    }
+
+    /// Whether all that count are equal, and there are any.
+    pub(crate) fn are_equal(&self) -> bool {
+        let first = self.valid.first();
+        self.invalid == 0 && first.is_some_and(|first| self.valid.iter().all(|it| it == first))
+    }
+
+    /// Of the values that count. None: there are none, or they are a biased sample, or the server
+    /// fails.
     pub(crate) fn spread(&self) -> Option<Spread> {
-        if self.mostly_invalid() {
+        if self.has_no_median() {
             return None;
         }
         Some(Spread {
@@ -170,7 +206,7 @@ impl Values {
 
     /// The median with its interval. None: as [`Values::spread`].
     pub(crate) fn median(&self) -> Option<Estimate> {
-        match self.mostly_invalid() {
+        match self.has_no_median() {
             true => None,
             false => measure::median_of_trials(&self.valid, CONFIDENCE),
         }
@@ -200,7 +236,7 @@ mod tests {
             valid: valid.to_vec(),
             bounds: bounds.to_vec(),
             invalid,
-            reason: None,
+            ..Values::default()
         }
     }
 

@@ -12,7 +12,7 @@ use crate::answer;
 use crate::cell::Cell;
 use crate::comparison::{Comparison, Comparisons, Family, Scale, Verdict, words};
 use crate::record::{Better, Difference, Factor, Factors, Metric, Plan, Record, Value};
-use crate::terminal::{row, wrapped};
+use crate::terminal::{row, told_apart, wrapped};
 use crate::{Run, limits, page, units};
 
 /// Name of the factor by which runs differ.
@@ -28,7 +28,8 @@ const EFFECT_WIDTH: usize = 20;
 /// A bound on the effect of a comparison: `response_p99_ns > 1.05x`.
 ///
 /// It is exceeded if the whole interval of the ratio lies beyond the factor, in a comparison that
-/// is decided. So a machine too noisy to tell exceeds no bound.
+/// is decided, or if the server fails that did not before. So a machine too noisy to tell exceeds
+/// no bound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     /// Name of the metric.
@@ -81,16 +82,20 @@ impl fmt::Display for Bound {
 }
 
 impl Bound {
-    fn is_exceeded_by(&self, family: &Family, comparison: &Comparison) -> bool {
-        let Verdict::Decided(effect) = &comparison.verdict else {
-            return false;
-        };
-        let interval = &effect.estimate.interval;
-        family.metric.name == self.metric
-            && match self.is_upper {
-                true => interval.low > self.factor,
-                false => interval.high < self.factor,
+    fn is_exceeded_by(&self, family: &Family, comparison: &Comparison, cells: &[Cell]) -> bool {
+        let is_beyond = match &comparison.verdict {
+            Verdict::Decided(effect) => match self.is_upper {
+                true => effect.estimate.interval.low > self.factor,
+                false => effect.estimate.interval.high < self.factor,
+            },
+            // A server that has begun to fail is beyond any bound.
+            Verdict::Fails(_) => {
+                let fails = |cell: usize| cells[cell].values(&self.metric).failing.is_some();
+                fails(comparison.of) && !fails(comparison.to)
             }
+            Verdict::Undecided(..) | Verdict::Unknown(_) => false,
+        };
+        family.metric.name == self.metric && is_beyond
     }
 }
 
@@ -285,10 +290,14 @@ pub fn compare(run: &Run, metrics: &[String], bounds: &[Bound]) -> Result<Compar
             let beyond = family
                 .comparisons
                 .iter()
-                .filter(|it| bound.is_exceeded_by(family, it));
+                .filter(|it| bound.is_exceeded_by(family, it, &last.cells));
             exceeded.extend(beyond.map(|it| {
-                let sentence = comparisons.sentence(family, it, &last.cells);
-                format!("{bound}: {sentence}")
+                let place = place(comparisons, it, &last.cells);
+                let effect = match &it.verdict {
+                    Verdict::Decided(effect) => family.effect(effect),
+                    _ => family.verdict(it),
+                };
+                format!("{bound}: {place}: {effect}")
             }));
         }
     }
@@ -316,7 +325,10 @@ fn table(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> Vec<Stri
     let heads = ["", "baseline", "other", effect, "verdict"];
     let mut lines = vec![head, fields(heads.map(str::to_owned))];
     let shown = family.comparisons.iter().take(limits::TERMINAL_ROWS);
-    lines.extend(shown.map(|comparison| {
+    let names = family.comparisons.iter();
+    let names: Vec<String> = names.map(|it| place(comparisons, it, cells)).collect();
+    let names = told_apart(&names, PLACE_WIDTH);
+    lines.extend(shown.zip(names).map(|(comparison, name)| {
         let median = |index: usize| {
             let values = cells.get(index).map(|it| it.values(&metric.name));
             let median = values
@@ -326,10 +338,10 @@ fn table(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> Vec<Stri
         };
         let effect = match &comparison.verdict {
             Verdict::Decided(effect) | Verdict::Undecided(effect, _) => family.effect(effect),
-            Verdict::Unknown(_) => "–".to_owned(),
+            Verdict::Unknown(_) | Verdict::Fails(_) => "–".to_owned(),
         };
         fields([
-            units::shortened(&place(comparisons, comparison, cells), PLACE_WIDTH),
+            name,
             median(comparison.to),
             median(comparison.of),
             effect,

@@ -11,7 +11,9 @@
 //! A comparison is decided if the 95 % interval excludes no effect, and the test still rejects
 //! equality after Holm's correction for all comparisons of that metric in the stage. It is not
 //! known if more than half of the values of either side are invalid or lower bounds. If fewer are
-//! lower bounds, only the direction that higher true values cannot reverse is decided.
+//! lower bounds, only the direction that higher true values cannot reverse is decided. Nothing is
+//! compared with a cell in which the server fails. A model whose trials of a cell are all equal has
+//! no chance in it: two of its cells differ by exactly what they differ by.
 
 mod pairs;
 pub(crate) mod words;
@@ -22,9 +24,11 @@ use crate::cell::{self, CONFIDENCE, Cell, Values};
 use crate::record::{Better, Factor, Metric, Stage, Value};
 use crate::{Run, limits, units};
 
-pub(crate) use self::pairs::Dependent;
+pub(crate) use self::pairs::{Dependent, Wanted};
 use self::pairs::{Pair, Pairs};
 
+/// The kind of trials in virtual time.
+const MODEL: &str = "model";
 /// Why an interval decides nothing, as a clause.
 pub(crate) const TOO_FEW_TRIALS: &str = "there are too few trials for a 95\u{a0}% interval";
 /// Why lower bounds decide nothing, as a clause.
@@ -84,6 +88,8 @@ pub(crate) enum Verdict {
     Undecided(Effect, Option<String>),
     /// Why, as a clause.
     Unknown(String),
+    /// The server fails on one side: which, and why, as a clause.
+    Fails(String),
 }
 
 /// A ratio or difference.
@@ -92,6 +98,8 @@ pub(crate) struct Effect {
     pub(crate) estimate: Estimate,
     /// Corrected for all comparisons of the metric.
     pub(crate) p_value: f64,
+    /// Whether it is of a model without chance, so that it has no interval.
+    pub(crate) is_exact: bool,
 }
 
 impl Scale {
@@ -105,8 +113,17 @@ impl Scale {
 }
 
 impl Family<'_> {
+    /// `better`, `worse` or, of a model, `equal`.
+    pub(crate) fn quality(&self, effect: &Effect) -> &'static str {
+        match effect.estimate.value == self.scale.neutral() {
+            true => "equal",
+            false if self.is_better(effect) => "better",
+            false => "worse",
+        }
+    }
+
     /// Whether a decided effect is an improvement.
-    pub(crate) fn is_better(&self, effect: &Effect) -> bool {
+    fn is_better(&self, effect: &Effect) -> bool {
         let is_higher = effect.estimate.value > self.scale.neutral();
         is_higher == (self.metric.better == Better::Higher)
     }
@@ -121,11 +138,12 @@ impl Comparisons<'_> {
     }
 }
 
-/// The comparisons of a stage. None: no factor has several values in it.
+/// The comparisons of a stage, those that are wanted if there are any. None: no factor has several values in it.
 pub(crate) fn of<'a>(
     run: &'a Run,
     stage: &'a Stage,
     cells: &[Cell<'a>],
+    wanted: Option<Wanted<'a>>,
 ) -> Option<Comparisons<'a>> {
     let Pairs {
         factor,
@@ -134,7 +152,8 @@ pub(crate) fn of<'a>(
         dependent,
         pairs,
         unmatched,
-    } = Pairs::of(&cell::varied(&run.plan, stage), cells)?;
+    } = Pairs::of(&cell::varied(&run.plan, stage), cells, wanted)?;
+    let is_model = run.plan.kind == MODEL;
     let (mut families, mut omitted) = (Vec::new(), Vec::new());
     for metric in cell::measured(&run.plan, cells) {
         if metric.better == Better::Neither {
@@ -145,7 +164,7 @@ pub(crate) fn of<'a>(
             continue;
         }
         let values: Vec<Values> = cells.iter().map(|cell| cell.values(&metric.name)).collect();
-        families.push(family(metric, factor, baseline, &pairs, &values));
+        families.push(family(metric, factor, baseline, &pairs, &values, is_model));
     }
     Some(Comparisons {
         factor,
@@ -164,35 +183,54 @@ fn family<'a>(
     baseline: &Value,
     pairs: &[Pair<'a>],
     values: &[Values],
+    is_model: bool,
 ) -> Family<'a> {
     let scale = match values.iter().all(Values::are_positive) {
         true => Scale::Ratio,
         false => Scale::Difference,
     };
     let subject = |value: &Value| words::subject(factor, value);
-    let tested: Vec<Result<Tested, String>> = pairs
+    let tested: Vec<Result<Tested, Verdict>> = pairs
         .iter()
         .map(|pair| {
-            let (of, to) = (&values[pair.of], &values[pair.to]);
-            let unknown = [(of, pair.value), (to, baseline)]
-                .into_iter()
-                .find_map(|(values, value)| unknown(values, &subject(value)));
-            match unknown {
-                Some(reason) => Err(reason),
-                None => tested(of, to, scale),
+            let sides = [(&values[pair.of], pair.value), (&values[pair.to], baseline)];
+            let fails = sides.iter().find_map(|(values, value)| {
+                let (trials, why) = values.failing.as_ref()?;
+                let trials = units::plural(*trials as u64, "trial");
+                Some(format!("{} fails in {trials} ({why})", factor.label(value)))
+            });
+            if let Some(fails) = fails {
+                return Err(Verdict::Fails(fails));
             }
+            let unknown = sides
+                .iter()
+                .find_map(|(it, value)| unknown(it, &subject(value)));
+            if let Some(reason) = unknown {
+                return Err(Verdict::Unknown(reason));
+            }
+            let [of, to] = sides.map(|(values, _)| values);
+            let tested = tested(of, to, scale).map_err(Verdict::Unknown)?;
+            if !is_model || !of.are_equal() || !to.are_equal() {
+                return Ok(tested);
+            }
+            Err(Verdict::Decided(Effect {
+                estimate: tested.estimate,
+                p_value: 0.0,
+                is_exact: true,
+            }))
         })
         .collect();
     let p_values: Vec<f64> = tested.iter().flatten().map(|it| it.p_value).collect();
     let count = p_values.len() as u64;
     // Every p-value of the test is a probability, so there are corrected ones.
     let mut corrected = holm(&p_values).unwrap_or_default().into_iter();
-    let verdict = |tested: Result<Tested, String>| match tested {
-        Err(reason) => Verdict::Unknown(reason),
+    let verdict = |tested: Result<Tested, Verdict>| match tested {
+        Err(verdict) => verdict,
         Ok(tested) => {
             let effect = Effect {
                 estimate: tested.estimate,
                 p_value: corrected.next().unwrap_or(1.0),
+                is_exact: false,
             };
             decide(effect, &tested, scale, count)
         }
@@ -244,6 +282,10 @@ pub(crate) fn tested(of: &Values, to: &Values, scale: Scale) -> Result<Tested, S
 /// Why nothing can be concluded from the values of a cell. None: something can.
 pub(crate) fn unknown(values: &Values, subject: &str) -> Option<String> {
     let count = values.count();
+    if let Some((trials, why)) = &values.failing {
+        let trials = units::plural(*trials as u64, "trial");
+        return Some(format!("{trials} {subject} fail ({why})"));
+    }
     if count == 0 {
         return Some(format!("no trial {subject} has a value"));
     }

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use askama::Template;
 
-use crate::cache::findings;
 use crate::page::{STYLE, figure_part};
-use crate::render::{drawings, replace, view};
+use crate::render::{drawings, replace};
 use crate::run::run_folders;
-use crate::{Error, Run, answer, cache, limits, page, units};
+use crate::{Error, Run, answer, limits, page, units};
 
 const GALLERY_STYLE: &str = include_str!("../templates/gallery.css");
 const GALLERY_SCRIPT: &str = include_str!("../templates/gallery.js");
@@ -106,14 +105,10 @@ pub fn gallery(folder: &Path) -> Result<Gallery, Error> {
 }
 
 fn card(name: &str, mut run: Run) -> Result<Card, Error> {
-    let view = view(&run)?;
-    let sentence = match &view {
-        Some(view) => cache::answer::of(view, &findings::of(view)).sentence,
-        None => answer::sentence(&run, answer::stages(&run).last()),
-    };
+    let sentence = answer::sentence(&run, answer::stages(&run).last());
     // The answer depends on all figures.
     run.plan.figures.truncate(1);
-    let figure = drawings(&run, view.as_ref())?.first().map(figure_part);
+    let figure = drawings(&run)?.first().map(|it| figure_part(it, false));
     let started_ns = run.started_unix_ns();
     let report = format!("{name}/report.html");
     Ok(Card {

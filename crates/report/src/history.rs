@@ -16,7 +16,7 @@ use crate::compare::joined;
 use crate::record::Metric;
 use crate::render::replace;
 use crate::run::run_folders;
-use crate::terminal::{row, wrapped};
+use crate::terminal::{row, told_apart, wrapped};
 use crate::{Error, Run, limits, units};
 
 use self::series::{Change, Series, level_words};
@@ -270,9 +270,12 @@ impl Findings<'_> {
         let mut lines = vec![fields(
             ["cells", "runs", "first", "last"].map(str::to_owned),
         )];
-        lines.extend(self.series.iter().take(limits::TERMINAL_ROWS).map(|it| {
+        let names: Vec<String> = self.series.iter().map(Series::name).collect();
+        let names = told_apart(&names, SERIES_WIDTHS[0]);
+        let shown = self.series.iter().zip(names).take(limits::TERMINAL_ROWS);
+        lines.extend(shown.map(|(it, name)| {
             fields([
-                units::shortened(&it.name(), SERIES_WIDTHS[0]),
+                name,
                 it.medians.len().to_string(),
                 self.value(it.medians.first()),
                 self.value(it.medians.last()),

@@ -5,8 +5,7 @@
 //! does not measure, and it does not interpolate: a missing trial is shown as missing.
 #![forbid(unsafe_code)]
 
-mod answer;
-pub mod cache;
+pub mod answer;
 mod cell;
 mod chart;
 pub mod compare;
@@ -14,7 +13,9 @@ mod comparison;
 mod error;
 pub mod figure;
 mod figures;
+mod findings;
 mod gallery;
+mod health;
 mod history;
 pub mod limits;
 mod located;
@@ -35,8 +36,10 @@ mod units;
 pub use self::units::plural;
 pub use error::Error;
 pub use gallery::{Gallery, gallery};
+pub use health::{Faults, Health, Reason, health};
 pub use history::{History, history};
 pub use located::{Located, LocatedError};
+pub use page::shell_word;
 pub use render::{Rendered, SvgFigure, figures_of, page_of, render, target_text, text_summary};
 pub use run::{MissingTrial, Run, check_readable};
 pub use trials_csv::{COLUMNS, write_csv};

@@ -1,6 +1,6 @@
 //! All bounds of this crate.
 
-/// Size of `host.json`, or of a `plan.toml` of the first version.
+/// Size of `host.json`.
 pub const DESCRIPTION_BYTES: u64 = 1 << 20;
 
 /// Size of `plan.toml`, which lists every cell.
@@ -23,12 +23,6 @@ pub const TRIALS_BYTES: u64 = 256 << 20;
 
 /// Trials of a run.
 pub const TRIALS: usize = 100_000;
-
-/// Settings of a run.
-pub const SETTINGS: u32 = 1_000;
-
-/// Rates per setting.
-pub const RATES: u32 = 1_000;
 
 /// Servers of a run: the number of distinct combinations of colour and shape.
 pub const SERVERS: usize = 49;
@@ -75,11 +69,11 @@ pub const TERMINAL_COLUMNS: usize = 100;
 /// Comparisons of a stage, over all metrics.
 pub const COMPARISONS: usize = 20_000;
 
-/// Rows of the table below the answer, for runs of any kind.
-pub const FRONT_ROWS: usize = 16;
+/// Rows of the table below the answer.
+pub const FRONT_ROWS: usize = 12;
 
 /// Metrics of the table below the answer.
-pub const FRONT_METRICS: usize = 4;
+pub const FRONT_METRICS: usize = 3;
 
 /// Rows of a table of the page; `trials.csv` holds all trials.
 pub const PAGE_ROWS: usize = 2_000;
@@ -93,10 +87,13 @@ pub const PLAN_CHARACTERS: usize = 100_000;
 /// Characters of an experiment's name in a heading of a figure or of the terminal summary.
 pub const EXPERIMENT_CHARACTERS: usize = 40;
 
+/// Reasons that a sentence lists.
+pub const REASONS: usize = 3;
+
 /// Characters of a reason within a sentence; the page's tables show it in full.
 pub const REASON_CHARACTERS: usize = 120;
 
-/// Cells in the terminal summary of a run of any kind.
+/// Cells in the terminal summary.
 pub const TERMINAL_ROWS: usize = 40;
 
 /// Runs of a gallery: each has a figure within the page.

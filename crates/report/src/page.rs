@@ -1,9 +1,8 @@
-//! `report.html` of a run of any kind: one self-contained file for screen (light and dark) and
-//! print. [`crate::cache::page`] has the page of servers at several rates; both share the frame,
-//! style and script.
+//! `report.html`: one self-contained file for screen (light and dark) and print.
 //!
-//! The head holds the answer and one table ([`crate::answer`]); all other parts are folded. The
-//! template escapes every string. Only figures, style sheet and script are marked safe: this crate
+//! The head holds what is wrong with the instrument or a server, the question, the answer in one
+//! sentence ([`crate::answer`]), the first figure and one table. Of all other parts, only that of
+//! the figures is unfolded. The template escapes every string. Only figures, style sheet and script are marked safe: this crate
 //! generates them, and escapes the strings in the figures itself.
 
 mod front;
@@ -17,15 +16,16 @@ pub(crate) use self::tables::place;
 
 use self::front::Front;
 use self::tables::{
-    CellTable, Cut, FactorRow, FamilyTable, FlagRow, MetricRow, MissingRow, PublishedTable,
-    RetriedRow, SuspectRow,
+    CellTable, Cut, FactorRow, FamilyTable, FaultRow, FlagRow, MetricRow, MissingRow,
+    PublishedTable, RetriedRow,
 };
 use crate::answer::{self, StageResults};
 use crate::chart::Drawing;
 use crate::comparison::words;
+use crate::findings::{self, Findings};
 use crate::record::Host;
-use crate::target_verdict::Judged;
-use crate::{Error, Run, limits, units};
+use crate::target_verdict::{Judged, Verdict};
+use crate::{Error, Run, limits, published, units};
 
 pub(crate) const STYLE: &str = include_str!("../templates/report.css");
 pub(crate) const SCRIPT: &str = include_str!("../templates/report.js");
@@ -36,17 +36,26 @@ pub(crate) struct FigurePart {
     pub(crate) title: String,
     pub(crate) svg: String,
     pub(crate) notes: Vec<String>,
+    /// The level of its heading.
+    pub(crate) level: u8,
+    /// Whether its SVG and CSV lie in the run folder.
+    pub(crate) has_files: bool,
 }
 
 #[derive(Template)]
-#[template(path = "general.html")]
+#[template(path = "report.html")]
 struct Page {
     style: &'static str,
     script: &'static str,
     experiment: String,
     question: String,
+    alerts: Vec<(&'static str, String)>,
     sentence: String,
+    agreement: Option<String>,
+    first: Option<FigurePart>,
     front: Front,
+    findings: Findings,
+    files: Vec<(&'static str, &'static str)>,
     started: String,
     about: String,
     quick: Option<String>,
@@ -56,10 +65,13 @@ struct Page {
     figures: Vec<FigurePart>,
     published: Option<PublishedTable>,
     targets: Vec<Judged>,
+    /// `2 go, 1 missed`.
+    verdicts: String,
     cells: Vec<CellTable>,
+    grey: String,
     missing: Cut<MissingRow>,
     retried: Cut<RetriedRow>,
-    suspect: Cut<SuspectRow>,
+    faults: Cut<FaultRow>,
     flags: Vec<FlagRow>,
     noted: Cut<(String, String)>,
     factors: Vec<FactorRow>,
@@ -86,12 +98,22 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: Vec<Judged>) -> Res
     let stages = answer::stages(run);
     let last = stages.last();
     let comparisons = stages.iter().filter_map(|it| stage_comparisons(run, it));
+    let cells = stages.iter().flat_map(|it| tables::cells(run, it));
+    let cells: Vec<CellTable> = cells.collect();
+    let rows = cells.iter().flat_map(|it| &it.rows);
+    let agreement = last.and_then(|it| published::agreement(&published::pairs(run, it)));
+    let mut figures = drawings.iter().map(|it| figure_part(it, true));
+    let first = figures.next().map(|it| FigurePart { level: 2, ..it });
     let page = Page {
         style: STYLE,
         script: SCRIPT,
         experiment: run.plan.experiment.clone(),
         question: run.plan.question.clone(),
+        alerts: answer::alerts(run, last),
         sentence: answer::sentence(run, last),
+        agreement,
+        findings: findings::of(run),
+        files: files(run),
         front: Front::of(run, last),
         started: run.started_unix_ns().map(units::moment).unwrap_or_default(),
         about: about(run),
@@ -99,34 +121,70 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: Vec<Judged>) -> Res
         plan_notes: run.plan.notes.clone(),
         torn: run.torn,
         comparisons: comparisons.collect(),
-        figures: drawings.iter().map(figure_part).collect(),
+        first,
+        figures: figures.collect(),
         published: last.and_then(|it| tables::published(run, it)),
+        verdicts: verdicts(&targets),
         targets,
-        cells: stages
-            .iter()
-            .flat_map(|it| tables::cells(run, it))
-            .collect(),
+        grey: front::grey(run, rows.flat_map(|it| &it.values)),
+        cells,
         missing: tables::missing(run),
         retried: tables::retried(run),
-        suspect: tables::suspect(run),
+        faults: tables::faults(run),
         flags: tables::flags(run),
         noted: tables::noted(run),
         factors: tables::factors(run),
         metrics: tables::metrics(run),
         host: host_rows(&run.host),
         plan: plan_text(&toml::to_string_pretty(&run.plan).unwrap_or_default()),
-        rerun: rerun(&run.plan.experiment, run.plan.quick, run.plan.seed),
+        rerun: rerun(run),
     };
     Ok(page.render()?)
 }
 
-pub(crate) fn figure_part(drawing: &Drawing) -> FigurePart {
+/// `has_files`: whether its SVG and CSV lie in the run folder.
+pub(crate) fn figure_part(drawing: &Drawing, has_files: bool) -> FigurePart {
     FigurePart {
         stem: drawing.stem.clone(),
         title: drawing.title.clone(),
         svg: drawing.inline(),
         notes: drawing.notes.clone(),
+        level: 3,
+        has_files,
     }
+}
+
+/// The files of the run folder that a reader may want: path and name.
+fn files(run: &Run) -> Vec<(&'static str, &'static str)> {
+    let mut files = vec![
+        ("trials.csv", "trials.csv"),
+        ("trials.jsonl", "trials.jsonl"),
+        ("plan.toml", "plan.toml"),
+        ("host.json", "host.json"),
+    ];
+    let folders = [("logs/", "logs"), ("histograms/", "histograms")];
+    let folders = folders.into_iter();
+    files.extend(folders.filter(|(path, _)| run.folder.join(path).is_dir()));
+    files
+}
+
+/// How many targets have each verdict: `2 go, 1 missed`.
+fn verdicts(targets: &[Judged]) -> String {
+    let count = |word: &str| {
+        targets
+            .iter()
+            .filter(|it| it.verdict.words() == word)
+            .count()
+    };
+    let words = [
+        Verdict::Go,
+        Verdict::Missed,
+        Verdict::NotDecided(String::new()),
+    ];
+    let counts = words.iter().map(|it| (count(it.words()), it.words()));
+    let counts = counts.filter(|(count, _)| *count > 0);
+    let counts = counts.map(|(count, word)| format!("{count} {word}"));
+    counts.collect::<Vec<_>>().join(", ")
 }
 
 /// One line on what was measured.
@@ -229,16 +287,17 @@ pub(crate) fn host_rows(host: &Host) -> Vec<(&'static str, String)> {
 }
 
 /// The command that repeats a run with the same seed.
-pub(crate) fn rerun(experiment: &str, quick: bool, seed: u64) -> String {
-    let quick = if quick { " --quick" } else { "" };
-    format!(
-        "curtail lab run {}{quick} --seed {seed}",
-        shell_word(experiment)
-    )
+fn rerun(run: &Run) -> String {
+    let plan = &run.plan;
+    let quick = if plan.quick { " --quick" } else { "" };
+    let (name, seed) = (shell_word(&plan.experiment), plan.seed);
+    let composed = || format!("curtail lab run {name}{quick} --seed {seed}");
+    plan.rerun.clone().unwrap_or_else(composed)
 }
 
 /// `word` quoted as one word for a shell.
-fn shell_word(word: &str) -> String {
+#[must_use]
+pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
         return word.to_owned();

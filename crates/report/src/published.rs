@@ -262,6 +262,63 @@ pub(crate) fn pairs<'r, 'a>(run: &'a Run, results: &'r StageResults<'a>) -> Vec<
     pairs.take(limits::PAGE_ROWS).collect()
 }
 
+/// How far the measured values agree: `7 of 9 published values within 10 %, 8 within 25 %, orders
+/// kept: 10 of 12.` An order is that of two published values of one metric and publication. None:
+/// nothing published was measured.
+pub(crate) fn agreement(pairs: &[Pair]) -> Option<String> {
+    let known: Vec<(&Pair, f64)> = pairs
+        .iter()
+        .filter_map(|it| Some((it, it.measured()?)))
+        .collect();
+    if known.is_empty() {
+        return None;
+    }
+    let within = |share: f64| {
+        let is_within = |(pair, measured): &&(&Pair, f64)| {
+            (measured - pair.value).abs() <= share * pair.value.abs()
+        };
+        known.iter().filter(is_within).count()
+    };
+    // What follows is a part of the publication, such as a table or a server.
+    let family = |pair: &Pair| {
+        let publication = pair
+            .source
+            .split([',', ':', ';'])
+            .next()
+            .unwrap_or_default();
+        (
+            publication.to_owned(),
+            pair.metric.name.clone(),
+            pair.other.is_some(),
+        )
+    };
+    let (mut orders, mut kept) = (0, 0);
+    for (nth, (one, measured)) in known.iter().enumerate() {
+        for (other, other_measured) in &known[nth + 1..] {
+            if one.value == other.value || family(one) != family(other) {
+                continue;
+            }
+            orders += 1;
+            let is_same = (one.value < other.value) == (measured < other_measured);
+            kept += usize::from(is_same && measured != other_measured);
+        }
+    }
+    let mut sentence = format!(
+        "{} of {} within 10\u{a0}%, {} within 25\u{a0}%",
+        within(0.10),
+        units::plural(known.len() as u64, "published value"),
+        within(0.25),
+    );
+    if orders > 0 {
+        sentence.push_str(&format!(", orders kept: {kept} of {orders}"));
+    }
+    let absent = pairs.len() - known.len();
+    if absent > 0 {
+        sentence.push_str(&format!("; {absent} not measured"));
+    }
+    Some(sentence + ".")
+}
+
 /// The sources of some pairs, each once.
 pub(crate) fn sources<'a>(pairs: &[Pair<'_, 'a>]) -> Vec<&'a str> {
     let mut sources: Vec<&str> = Vec::new();

@@ -18,12 +18,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
+mod answer;
 mod host;
 pub mod names;
 mod target;
 mod unit;
 mod value;
 
+pub use answer::Answer;
 pub use host::{Difference, Host};
 pub use target::Target;
 pub use unit::Unit;
@@ -75,6 +77,12 @@ pub struct Plan {
     /// `3 of 9 trials are REASON …`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub suspects: BTreeMap<String, String>,
+    /// What the first sentence of the report is about. None: its first figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// The command that repeats the run. None: composed of the experiment's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerun: Option<String>,
     /// The figures to draw, in order.
     #[serde(default)]
     pub figures: Vec<Figure>,
@@ -100,11 +108,11 @@ pub struct Factor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub axis_title: Option<String>,
     /// The words for a value in a sentence, with `{}` in place of the value and its unit, or
-    /// `{label}` in place of its label, such as `with {label}`. None: `NAME {}`.
+    /// `{label}` in place of its label, such as `with {label}`. None: `TITLE {}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phrase: Option<String>,
     /// The words for a value on its own, with `{}` in place of the value and its unit, such as
-    /// `{} connections`. Figures then state the value of each trial. None: `NAME {}`, and a name
+    /// `{} connections`. Figures then state the value of each trial. None: `TITLE {}`, and a name
     /// stands for itself; figures state the value if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -301,6 +309,18 @@ pub enum FaultClass {
     Failing,
 }
 
+impl FaultClass {
+    /// The word in tables.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Instrument => "instrument",
+            Self::Invalid => "invalid",
+            Self::Failing => "failing",
+        }
+    }
+}
+
 /// How a value counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flag {
@@ -356,9 +376,24 @@ impl Measured {
     /// A metric that counts: measured, and not invalid.
     #[must_use]
     pub fn valid(&self, name: &str) -> Option<f64> {
-        let flag = self.flags.get(name);
-        let is_invalid = flag.is_some_and(|flag| flag.invalid.is_some());
-        self.metric(name).filter(|_| !is_invalid)
+        self.metric(name).filter(|_| self.invalid(name).is_none())
+    }
+
+    /// Why a metric does not count. None: it does, if it was measured.
+    #[must_use]
+    pub fn invalid(&self, name: &str) -> Option<&str> {
+        let fault = self.fault.as_ref();
+        let fault = fault.filter(|it| it.class != FaultClass::Failing);
+        let flag = || self.flags.get(name)?.invalid.as_ref();
+        fault.map(|it| &it.reason).or_else(flag).map(String::as_str)
+    }
+
+    /// Why the server fails in this trial. None: it does not.
+    #[must_use]
+    pub fn failing(&self) -> Option<&str> {
+        let fault = self.fault.as_ref();
+        let fault = fault.filter(|it| it.class == FaultClass::Failing);
+        fault.map(|it| it.reason.as_str())
     }
 
     /// Whether the true value of a metric may be higher.
@@ -466,7 +501,7 @@ impl Factor {
         match (&self.label, value) {
             (Some(label), _) => label.replace("{}", &text),
             (None, Value::Text(_)) => text,
-            (None, Value::Number(_)) => format!("{} {text}", self.name),
+            (None, Value::Number(_)) => format!("{} {text}", self.title),
         }
     }
 
@@ -479,7 +514,7 @@ impl Factor {
                 phrase.replace("{label}", &self.label(value))
             }
             Some(phrase) => phrase.replace("{}", &text),
-            None => format!("{} {text}", self.name),
+            None => format!("{} {text}", self.title),
         }
     }
 

@@ -7,10 +7,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::cache::{findings, notes};
 use crate::chart::Drawing;
 use crate::figures::{self, Context};
-use crate::{Error, Run, cache, page, target, terminal, trials_csv};
+use crate::{Error, Run, page, target, terminal, trials_csv};
 
 /// The files that [`render`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +37,7 @@ pub struct SvgFigure {
 /// The folder is not a readable run, a figure cannot be drawn, or a file cannot be written.
 pub fn render(folder: &Path) -> Result<Rendered, Error> {
     let run = Run::open(folder)?;
-    let view = view(&run)?;
-    let drawings = drawings(&run, view.as_ref())?;
+    let drawings = drawings(&run)?;
 
     let figures_folder = folder.join("figures");
     fs::create_dir_all(&figures_folder).map_err(|error| Error::write(&figures_folder, error))?;
@@ -57,7 +55,7 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
         .map_err(|error| Error::write(&trials, error))?;
     replace(&trials, &table)?;
     let page = folder.join("report.html");
-    let html = html(&run, view.as_ref(), &drawings)?;
+    let html = page::html(&run, &drawings, target::judged(&run))?;
     replace(&page, html.as_bytes())?;
     Ok(Rendered {
         page,
@@ -71,8 +69,7 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
 /// # Errors
 /// A figure could not be drawn.
 pub fn figures_of(run: &Run) -> Result<Vec<SvgFigure>, Error> {
-    let view = view(run)?;
-    let drawings = drawings(run, view.as_ref())?;
+    let drawings = drawings(run)?;
     let figure = |drawing: &Drawing| SvgFigure {
         name: drawing.stem.clone(),
         svg: drawing.file(),
@@ -85,23 +82,14 @@ pub fn figures_of(run: &Run) -> Result<Vec<SvgFigure>, Error> {
 /// # Errors
 /// A figure could not be drawn, or the template could not be rendered.
 pub fn page_of(run: &Run) -> Result<String, Error> {
-    let view = view(run)?;
-    let drawings = drawings(run, view.as_ref())?;
-    html(run, view.as_ref(), &drawings)
+    let drawings = drawings(run)?;
+    page::html(run, &drawings, target::judged(run))
 }
 
-/// The run in at most [`limits::TERMINAL_COLUMNS`] columns, as text. Ends with a line break.
-///
-/// # Errors
-/// A record lacks a metric that its kind of trial always has.
-pub fn text_summary(run: &Run) -> Result<String, Error> {
-    let judged = target::judged(run);
-    Ok(match view(run)? {
-        Some(view) => {
-            cache::terminal::text_summary(&view) + &terminal::published_and_targets(run, &judged)
-        }
-        None => terminal::text_summary(run, &judged),
-    })
+/// The run in at most [`crate::limits::TERMINAL_COLUMNS`] columns, as text. Ends with a line break.
+#[must_use]
+pub fn text_summary(run: &Run) -> String {
+    terminal::text_summary(run, &target::judged(run))
 }
 
 /// The targets of a run with their results, as lines for a terminal. Empty: it has none.
@@ -110,31 +98,9 @@ pub fn target_text(run: &Run) -> String {
     terminal::target_text(&target::judged(run))
 }
 
-/// The run as servers, settings and rates. None: its trials are of another kind or form.
-pub(crate) fn view(run: &Run) -> Result<Option<cache::Run>, Error> {
-    let path = run.folder.join("trials.jsonl");
-    let remedy = "use the build that made the run";
-    cache::Run::of(run).map_err(|what| Error::content(&path, 1, what, remedy))
-}
-
-/// The page: of servers at several rates, or of a run of any kind.
-fn html(run: &Run, view: Option<&cache::Run>, drawings: &[Drawing]) -> Result<String, Error> {
-    match view {
-        Some(view) => cache::page::html(view, &findings::of(view), drawings, target::judged(run)),
-        None => page::html(run, drawings, target::judged(run)),
-    }
-}
-
 /// The figures of the plan.
-pub(crate) fn drawings(run: &Run, view: Option<&cache::Run>) -> Result<Vec<Drawing>, Error> {
-    let context = match view {
-        Some(view) => Context {
-            about: notes::about(view),
-            notes: notes::of_run(view),
-        },
-        None => Context::of(run),
-    };
-    figures::draw(&run.plan, &run.records, &run.folder, &context)
+pub(crate) fn drawings(run: &Run) -> Result<Vec<Drawing>, Error> {
+    figures::draw(&run.plan, &run.records, &run.folder, &Context::of(run))
 }
 
 /// Replaces the file at `path` by `content` atomically.

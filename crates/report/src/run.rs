@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use crate::cache::v1;
 use crate::read::{line_of, read_bounded};
 use crate::record::{Host, Metric, Outcome, Plan, Record, SCHEMA};
 use crate::trials_csv::{COLUMNS, FLAG_SUFFIX};
-use crate::{Error, Located, LocatedError, cache, limits};
+use crate::{Error, Located, LocatedError, limits};
 
 /// A run, as read from its folder.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,25 +77,17 @@ impl Run {
         let table = DeTable::parse(&text).map_err(|error| wrong(error.into()))?;
         let schema = table.get_ref().get("schema");
         let schema = schema.and_then(|it| it.get_ref().as_str()).unwrap_or("");
-        let (plan, records, torn) = if schema == cache::folder::SCHEMA {
-            let plan = Deserialize::deserialize(Located::from(table)).map_err(wrong)?;
-            v1::convert(&plan, &plan_path, &trials_path)?
-        } else if schema == SCHEMA {
-            let plan = Plan::deserialize(Located::from(table)).map_err(wrong)?;
-            check_plan(&plan)
-                .map_err(|what| Error::content(&plan_path, 1, what, "split the experiment"))?;
-            let remedy = "rename it in the experiment file";
-            check_names(&plan).map_err(|what| Error::content(&plan_path, 1, what, remedy))?;
-            let (records, torn) = read_records(&trials_path, &plan)?;
-            (plan, records, torn)
-        } else {
-            let what = format!(
-                "schema is {schema:?}, this build reads {SCHEMA:?} and {:?}",
-                cache::folder::SCHEMA
-            );
+        if schema != SCHEMA {
+            let what = format!("schema is {schema:?}, this build reads {SCHEMA:?}");
             let remedy = "use the build that made the run";
             return Err(Error::content(&plan_path, 1, what, remedy));
-        };
+        }
+        let plan = Plan::deserialize(Located::from(table)).map_err(wrong)?;
+        check_plan(&plan)
+            .map_err(|what| Error::content(&plan_path, 1, what, "split the experiment"))?;
+        let remedy = "rename it in the experiment file";
+        check_names(&plan).map_err(|what| Error::content(&plan_path, 1, what, remedy))?;
+        let (records, torn) = read_records(&trials_path, &plan)?;
         Ok(Self {
             folder,
             plan,

@@ -207,6 +207,8 @@ fn judge(run: &Run, last: Option<&StageResults>, target: &Target) -> Judged {
     };
     let values: Vec<Values> = cells.iter().map(|cell| cell.values(&metric.name)).collect();
     let (estimate, verdict) = match estimate(&values) {
+        // No server that fails is within a bound.
+        Err(_) if values[0].failing.is_some() => (None, Verdict::Missed),
         Err(reason) => (None, Verdict::NotDecided(reason)),
         Ok(estimate) => (
             Some(estimate),
@@ -304,6 +306,9 @@ fn left_out(cells: &[&Cell], values: &[Values]) -> String {
     let invalid: usize = values.iter().map(|it| it.invalid).sum();
     let trials = units::plural(planned.into(), "trial");
     let mut clauses = Vec::new();
+    for (trials_of, why) in values.iter().filter_map(|it| it.failing.as_ref()) {
+        clauses.push(format!("{trials_of} of {trials} fail ({why})"));
+    }
     if invalid > 0 {
         let mut reasons: Vec<&str> = Vec::new();
         for reason in values.iter().filter_map(|it| it.reason.as_deref()) {

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use crate::record::{Flag, Metric, Plan, Record};
 
 /// The columns of every run.
-pub const COLUMNS: [&str; 9] = [
+pub const COLUMNS: [&str; 10] = [
     "id",
     "stage",
     "cell",
@@ -19,7 +19,8 @@ pub const COLUMNS: [&str; 9] = [
     "retries",
     "started_unix_ns",
     "failure",
-    "suspect",
+    "fault_class",
+    "fault_reason",
     "notes",
 ];
 
@@ -74,6 +75,7 @@ impl<'a> Columns<'a> {
 
     fn row(&self, record: &Record) -> Vec<String> {
         let measured = record.measured();
+        let fault = measured.and_then(|it| it.fault.as_ref());
         let mut fields = vec![
             record.id.clone(),
             record.stage.clone(),
@@ -82,9 +84,8 @@ impl<'a> Columns<'a> {
             record.retries.to_string(),
             record.started_unix_ns.to_string(),
             record.failure().unwrap_or_default().to_owned(),
-            measured
-                .and_then(|it| it.suspect.clone())
-                .unwrap_or_default(),
+            fault.map_or("", |it| it.class.words()).to_owned(),
+            fault.map(|it| it.reason.clone()).unwrap_or_default(),
             record.notes.join("; "),
         ];
         let factor = |name: &&str| record.factors.get(*name).map(ToString::to_string);

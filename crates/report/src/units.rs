@@ -9,11 +9,6 @@ pub(crate) fn rate(rate_rps: f64) -> String {
     Quantity::Rate.words(rate_rps)
 }
 
-/// `412 µs`.
-pub(crate) fn duration(duration_ns: f64) -> String {
-    Quantity::Duration.words(duration_ns)
-}
-
 /// `150 k`: all labels of an axis use the unit of its end.
 pub(crate) fn rate_tick(rate_rps: f64, greatest_rps: f64) -> String {
     match greatest_rps {

@@ -519,6 +519,35 @@ fn published_values_are_in_the_plan_and_the_short_form_has_those_of_its_cells() 
 }
 
 #[test]
+fn a_wrong_answer_is_named_with_its_line() {
+    let answer = "[answer]\nmetric = \"elapsed_ns\"\nbaseline = { size = 1 }\n[program]";
+    let text = PUBLISHED.replace("[program]", answer);
+    let plan = content("any", &text, false).plan().unwrap();
+    assert_eq!(plan.answer.unwrap().metric, "elapsed_ns");
+    for (from, to, expected) in [
+        (
+            "\"elapsed_ns\"\nbaseline",
+            "\"elapsed\"\nbaseline",
+            "any.toml:9: `metric` in [answer] is wrong: no metric is named `elapsed`",
+        ),
+        (
+            "{ size = 1 }",
+            "{ size = 3 }",
+            "any.toml:10: `baseline` in [answer] is wrong: `size` has no value `3`",
+        ),
+        (
+            "baseline",
+            "basline",
+            "unknown key `basline` in [answer]; did you mean `baseline`?",
+        ),
+    ] {
+        let changed = text.replace(from, to);
+        let refused = Experiment::parse("any", "any.toml", &changed).unwrap_err();
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+}
+
+#[test]
 fn a_wrong_published_value_is_named_with_its_line() {
     for (from, to, expected) in [
         (

@@ -116,6 +116,28 @@ fn quick_without_a_short_form_is_refused_with_the_remedy() {
 }
 
 #[test]
+fn the_command_that_repeats_a_run_has_its_options() {
+    let rerun = |experiment: &Experiment| {
+        let options = Options {
+            quick: true,
+            seed: Some(7),
+            servers: vec![("memcached".to_owned(), PathBuf::from("/my place/sh"))],
+            ..Options::new().unwrap()
+        };
+        experiment.rerun(&options, 7)
+    };
+    let options = "--quick --seed 7 --server 'memcached=/my place/sh'";
+    let shipped = rerun(&Experiment::load("smoke").unwrap());
+    assert_eq!(shipped, format!("curtail lab run smoke {options}"));
+    let changed = text_of("smoke").replace("[0.3, 0.6]", "[0.3]");
+    let own = Experiment::parse("smoke", "./my/smoke.toml", &changed).unwrap();
+    assert_eq!(
+        rerun(&own),
+        format!("curtail lab run ./my/smoke.toml {options}")
+    );
+}
+
+#[test]
 fn a_seed_that_the_plan_cannot_hold_is_refused() {
     let options = Options {
         seed: Some(u64::MAX),

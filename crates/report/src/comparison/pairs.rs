@@ -12,7 +12,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::cell::Cell;
-use crate::record::{Factor, Value};
+use crate::published;
+use crate::record::{Factor, Factors, Value};
 
 /// The pairs of cells of a stage that are compared.
 pub(super) struct Pairs<'a> {
@@ -27,6 +28,16 @@ pub(super) struct Pairs<'a> {
     pub(super) pairs: Vec<Pair<'a>>,
     /// Cells without a cell of the baseline to compare with.
     pub(super) unmatched: u64,
+}
+
+/// What an experiment wants to have compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// The compared factor.
+    pub(crate) factor: &'a Factor,
+    /// What the others are compared with: cells with these values, which need not be equal on both
+    /// sides. None: the factor's reference.
+    pub(crate) baseline: Option<&'a Factors>,
 }
 
 /// A factor that differs together with the compared one.
@@ -45,34 +56,54 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// The pairs by the first of the varied factors that has some, or else by the first of them
-    /// without any. None: no factor is varied.
-    pub(super) fn of(varied: &[&'a Factor], cells: &[Cell<'a>]) -> Option<Self> {
+    /// The pairs by the wanted factor and baseline if there are any, else by the first of the
+    /// varied factors that has some, or else by the first of them without any. None: no factor is
+    /// varied.
+    pub(super) fn of(
+        varied: &[&'a Factor],
+        cells: &[Cell<'a>],
+        wanted: Option<Wanted<'a>>,
+    ) -> Option<Self> {
         let table = Table::of(varied, cells);
-        let first = Self::by(0, varied, &table, cells)?;
+        if let Some(wanted) = wanted
+            && let Some(at) = varied.iter().position(|it| it.name == wanted.factor.name)
+            && let Some(pairs) = Self::by(at, wanted.baseline, varied, &table, cells)
+            && !pairs.pairs.is_empty()
+        {
+            return Some(pairs);
+        }
+        let first = Self::by(0, None, varied, &table, cells)?;
         if !first.pairs.is_empty() {
             return Some(first);
         }
-        let others = (1..varied.len()).filter_map(|by| Self::by(by, varied, &table, cells));
+        let others = (1..varied.len()).filter_map(|by| Self::by(by, None, varied, &table, cells));
         let mut others = others.filter(|it| !it.pairs.is_empty());
         Some(others.next().unwrap_or(first))
     }
 
     fn by(
         compared: usize,
+        wanted: Option<&'a Factors>,
         varied: &[&'a Factor],
         table: &Table,
         cells: &[Cell<'a>],
     ) -> Option<Self> {
         let factor = *varied.get(compared)?;
-        let baseline = baseline(factor, cells)?;
-        let equal = table.equal(compared, varied.len());
+        let has_all = |cell: &Cell, of: &Factors| published::has_all(cell.factors, of);
+        let wanted = wanted.filter(|it| cells.iter().any(|cell| has_all(cell, it)));
+        let of_wanted = wanted.and_then(|it| it.get(&factor.name));
+        let baseline = of_wanted.or_else(|| baseline(factor, cells))?;
+        let mut equal = table.equal(compared, varied.len());
+        if let Some(wanted) = wanted {
+            equal.retain(|&it| !wanted.contains_key(&varied[it].name));
+        }
         let at = |cell: &Cell<'a>| -> Vec<Option<&'a Value>> {
             equal.iter().map(|&it| cell.value(varied[it])).collect()
         };
         let mut baselines = BTreeMap::new();
         for (index, cell) in cells.iter().enumerate() {
-            if cell.value(factor) == Some(baseline) {
+            let is_wanted = wanted.is_none_or(|it| has_all(cell, it));
+            if cell.value(factor) == Some(baseline) && is_wanted {
                 baselines.entry(at(cell)).or_insert(index);
             }
         }
@@ -201,7 +232,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Factors;
 
     /// The factors of a table of text, whose first line has their names; `-` is no value.
     struct Design {
@@ -245,7 +275,7 @@ mod tests {
             });
             let cells: Vec<Cell> = cells.collect();
             let factors: Vec<&Factor> = self.factors.iter().collect();
-            let pairs = Pairs::of(&factors, &cells).unwrap();
+            let pairs = Pairs::of(&factors, &cells, None).unwrap();
             let equal = pairs.equal.iter().map(|it| it.name.clone());
             let dependent = pairs.dependent.iter().map(|it| {
                 let implied = if it.is_implied { "*" } else { "" };

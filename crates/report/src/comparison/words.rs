@@ -5,13 +5,17 @@ use crate::cell::Cell;
 use crate::record::{Factor, Metric, Unit, Value};
 use crate::units;
 
-/// A value of a factor as an adverbial: `for curtail`, `with 16 connections`, `for version b`.
+/// A value of a factor as an adverbial: `for curtail`, `with 16 connections`, `for version b`,
+/// `at load level 0.5`.
 pub(crate) fn subject(factor: &Factor, value: &Value) -> String {
-    let words = factor.words(value);
-    let is_name = factor.phrase.as_ref().is_none_or(|it| it.starts_with("{}"));
-    match is_name {
-        true => format!("for {words}"),
-        false => words,
+    let text = || factor.value_text(value);
+    match (&factor.phrase, value) {
+        (Some(phrase), _) if !phrase.starts_with("{}") => factor.words(value),
+        (None, Value::Number(_)) if factor.unit.as_ref().is_some_and(Unit::is_count) => {
+            format!("with {} {}", text(), factor.title)
+        }
+        (None, Value::Number(_)) => format!("at {} {}", factor.title, text()),
+        _ => format!("for {}", factor.words(value)),
     }
 }
 
@@ -52,8 +56,8 @@ impl Family<'_> {
             }
         };
         match has_full_confidence(estimate) {
+            _ if effect.is_exact || estimate.samples < 2 => value,
             true => format!("{value} {range}"),
-            false if estimate.samples < 2 => format!("{value} (one trial)"),
             false => {
                 let confidence = estimate.interval.confidence * 100.0;
                 format!("{value} {range} ({confidence:.0}\u{a0}%)")
@@ -69,24 +73,26 @@ impl Family<'_> {
         }
     }
 
-    /// `better`, `worse`, `undecided` or `not known`, with the reason.
+    /// `better`, `worse`, `undecided`, or why there is no verdict. Only an interval that contains
+    /// no effect leaves a comparison undecided.
     pub(crate) fn verdict(&self, comparison: &Comparison) -> String {
         match &comparison.verdict {
-            Verdict::Decided(effect) if self.is_better(effect) => "better".to_owned(),
-            Verdict::Decided(_) => "worse".to_owned(),
+            Verdict::Decided(effect) => self.quality(effect).to_owned(),
+            Verdict::Undecided(effect, _) if effect.estimate.samples < 2 => "one trial".to_owned(),
             Verdict::Undecided(_, None) => "undecided".to_owned(),
-            Verdict::Undecided(_, Some(reason)) => format!("undecided: {reason}"),
+            Verdict::Undecided(_, Some(reason)) => format!("open: {reason}"),
             Verdict::Unknown(reason) => format!("not known: {reason}"),
+            Verdict::Fails(reason) => format!("no comparison: {reason}"),
         }
     }
 
-    /// Head of a column of effects: `÷ version a`, `− memcached`.
+    /// Head of a column of effects: `÷ memcached`, `− 16 connections`.
     pub(crate) fn effect_head(&self, factor: &Factor, baseline: &Value) -> String {
         let sign = match self.scale {
             Scale::Ratio => '÷',
             Scale::Difference => '−',
         };
-        format!("{sign} that {}", subject(factor, baseline))
+        format!("{sign} {}", factor.label(baseline))
     }
 }
 
@@ -124,58 +130,6 @@ impl Comparisons<'_> {
         });
         units::listed(&told.collect::<Vec<_>>())
     }
-
-    /// A comparison as a sentence without a full stop, beginning in lower case.
-    pub(crate) fn sentence(
-        &self,
-        family: &Family,
-        comparison: &Comparison,
-        cells: &[Cell],
-    ) -> String {
-        let title = title(family.metric);
-        let of = subject(self.factor, comparison.value);
-        let of = match self.differences(comparison, cells) {
-            told if told.is_empty() => of,
-            told => format!("{of}, {told},"),
-        };
-        let base = subject(self.factor, self.baseline);
-        let place = cells
-            .get(comparison.of)
-            .map(|cell| place(&self.equal, cell));
-        let place = match place.unwrap_or_default() {
-            place if place.is_empty() => place,
-            place => format!("{place}, "),
-        };
-        match (&comparison.verdict, family.scale) {
-            (Verdict::Decided(effect), Scale::Ratio) => {
-                let effect = family.effect(effect);
-                format!("{place}the {title} {of} is {effect} times that {base}")
-            }
-            (Verdict::Decided(effect), Scale::Difference) => {
-                let effect = family.effect(effect);
-                format!("{place}the {title} {of} differs from that {base} by {effect}")
-            }
-            (Verdict::Undecided(effect, reason), scale) => {
-                let what = match scale {
-                    Scale::Ratio => "ratio",
-                    Scale::Difference => "difference",
-                };
-                let effect = family.effect(effect);
-                let reason = reason.as_ref().map(|it| format!(", and {it}"));
-                let reason = reason.unwrap_or_default();
-                format!(
-                    "{place}whether the {title} {of} differs from that {base} is undecided: the \
-                     {what} is {effect}{reason}"
-                )
-            }
-            (Verdict::Unknown(reason), _) => {
-                format!(
-                    "{place}whether the {title} {of} differs from that {base} is not known: \
-                     {reason}"
-                )
-            }
-        }
-    }
 }
 
 /// The values of a factor in two cells: `with 4 connections instead of 5`. None: they are equal.
@@ -202,7 +156,7 @@ fn difference_of(factor: &Factor, of: &Cell, to: &Cell) -> Option<String> {
 }
 
 /// Clauses without the second and later of repeated prepositions: `with a`, `b` and `without c`.
-fn joined(clauses: Vec<String>) -> Vec<String> {
+pub(crate) fn joined(clauses: Vec<String>) -> Vec<String> {
     let mut last = None;
     let clauses = clauses.into_iter().map(|clause| {
         let preposition = clause.split(' ').next().map(str::to_owned);

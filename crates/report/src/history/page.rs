@@ -8,7 +8,7 @@ use crate::compare::RUN;
 use crate::figure::{Figure, FigureKind};
 use crate::page::{FigurePart, SCRIPT, STYLE, figure_part};
 use crate::record::Value;
-use crate::render::{drawings, view};
+use crate::render::drawings;
 use crate::{Error, Run, units};
 
 #[derive(Template)]
@@ -125,8 +125,8 @@ fn figures(findings: &Findings) -> Result<Vec<FigurePart>, Error> {
     let mut others = series::others(&run).into_iter().map(|it| it.name.clone());
     (figure.by, figure.panel) = (others.next(), others.next());
     run.plan.figures = vec![figure];
-    let drawings = drawings(&run, view(&run)?.as_ref())?;
-    Ok(drawings.iter().map(figure_part).collect())
+    let drawings = drawings(&run)?;
+    Ok(drawings.iter().map(|it| figure_part(it, false)).collect())
 }
 
 /// The runs by their numbers: below an axis, names would be cut to the same letters.

@@ -1,11 +1,13 @@
-//! The table that stands directly below the answer: one row for each cell shown.
+//! The verdicts: the small table below the first figure, with a row for each cell told of.
+
+use std::collections::BTreeSet;
 
 use super::Shown;
-use crate::answer::{self, StageResults};
-use crate::cell::{Cell, Values};
+use crate::answer::{self, StageResults, capitalised};
+use crate::cell::Cell;
 use crate::comparison::{Comparisons, Family, Verdict, words};
 use crate::figures::SEQUENTIAL;
-use crate::record::{Factor, Metric};
+use crate::record::{Factor, Measured, Metric};
 use crate::{Run, limits, units};
 
 /// The table as the template takes it.
@@ -18,6 +20,8 @@ pub(super) struct Front {
     /// Heads of the columns of values: head and detail.
     pub(super) heads: Vec<(String, String)>,
     pub(super) rows: Vec<Row>,
+    /// What grey values are, with the remedy. Empty: there are none.
+    pub(super) grey: String,
 }
 
 /// One cell.
@@ -26,7 +30,7 @@ pub(super) struct Row {
     pub(super) values: Vec<Shown>,
     /// `14 of 15`.
     pub(super) measured: String,
-    /// Caveats: verdicts, missing and suspect trials, values that do not count.
+    /// Verdicts, missing trials, values that do not count.
     pub(super) marks: Vec<String>,
 }
 
@@ -43,34 +47,104 @@ impl Front {
         let Some(last) = last else {
             return Self::default();
         };
-        let (shown, at) = answer::shown(last);
+        let (shown, at) = answer::shown(run, last);
         let columns = columns(run, last);
+        let telling = telling(last, &shown);
         let rows = shown.iter().filter_map(|&index| {
             let cell = last.cells.get(index)?;
-            Some(row(last, index, cell, &columns))
+            Some(row(last, &telling, index, cell, &columns))
         });
-        let others = last.cells.len() - shown.len();
-        let at = at.map(|at| format!(", {at}")).unwrap_or_default();
-        let mut caption = format!(
-            "Median of the trials{at}, and its 95 % interval; a lower confidence is given in \
-             parentheses. Values that do not count are left out."
-        );
-        if last.stage.repeats.is_sequential() {
-            caption.push_str(&format!(" {SEQUENTIAL}"));
+        let rows: Vec<Row> = rows.collect();
+        let values = || rows.iter().flat_map(|row| &row.values);
+        let mut sentences = Vec::new();
+        let is_exact = answer::metric(run, last).is_some_and(|it| last.is_exact(it));
+        if is_exact {
+            sentences.push("One value each: the model leaves nothing to chance.".to_owned());
+        } else if values().any(|it| !it.range.is_empty()) {
+            let low = match values().any(|it| it.note.starts_with('(')) {
+                true => "; a lower confidence is in parentheses",
+                false => "",
+            };
+            sentences.push(format!("Median of the trials and its 95 % interval{low}."));
+        } else if last.stage.repeats.most == 1 {
+            sentences.push("One trial each.".to_owned());
         }
+        sentences.extend(also(last, &columns));
+        sentences.extend(at.map(|at| format!("{}.", capitalised(&at))));
+        if last.stage.repeats.is_sequential() {
+            sentences.push(SEQUENTIAL.to_owned());
+        }
+        let others = last.cells.len() - shown.len();
         if others > 0 {
             let cells = units::plural(others as u64, "cell");
-            caption.push_str(&format!(" The part Cells has {cells} more."));
+            sentences.push(format!("The part Cells has {cells} more."));
         }
-        let factors = last.telling();
-        if factors.len() < last.varied.len() {
-            caption.push_str(" The part Cells has the factors that follow from those shown.");
+        if last.telling().len() < last.varied.len() {
+            let what = "The part Cells has the factors that follow from those shown.";
+            sentences.push(what.to_owned());
         }
         Self {
-            caption,
-            factors: factors.iter().map(|it| head(&it.title)).collect(),
+            caption: sentences.join(" "),
+            factors: telling.iter().map(|it| capitalised(&it.title)).collect(),
             heads: columns.iter().map(|column| column_head(*column)).collect(),
-            rows: rows.collect(),
+            grey: grey(run, values()),
+            rows,
+        }
+    }
+}
+
+/// What else differs between the sides of the comparisons, as a sentence.
+fn also(last: &StageResults, columns: &[Column]) -> Option<String> {
+    let differences = columns.iter().find_map(|column| match column {
+        Column::Effect(comparisons, family) => {
+            Some(comparisons.all_differences(family, &last.cells))
+        }
+        Column::Metric(_) => None,
+    })?;
+    let is_told = !differences.is_empty();
+    is_told.then(|| format!("Also different from what they are compared with: {differences}."))
+}
+
+/// The factors that tell the cells shown apart.
+fn telling<'a>(last: &StageResults<'a>, shown: &[usize]) -> Vec<&'a Factor> {
+    let mut telling = last.telling();
+    let differs = |factor: &&Factor| {
+        let mut values = shown.iter().map(|&it| last.cells[it].value(factor));
+        let first = values.next();
+        values.any(|it| Some(it) != first)
+    };
+    if shown.len() < last.cells.len() && telling.iter().any(differs) {
+        telling.retain(differs);
+    }
+    telling
+}
+
+/// What grey values are: each reason that the head of the page does not say, with the remedy.
+/// Empty: there are none.
+pub(super) fn grey<'s>(run: &Run, values: impl Iterator<Item = &'s Shown>) -> String {
+    let faults = run.records.iter();
+    let faults = faults.filter_map(|it| Some(&it.measured()?.fault.as_ref()?.reason));
+    let said: BTreeSet<&String> = faults.collect();
+    let all: Vec<&String> = values.filter_map(|it| it.out.as_ref()).collect();
+    let mut reasons: Vec<&String> = Vec::new();
+    for reason in all.iter().filter(|it| !said.contains(*it)) {
+        if !reasons.contains(reason) {
+            reasons.push(reason);
+        }
+    }
+    let remedy = answer::remedy(reasons.iter().map(|it| it.as_str()));
+    let more = reasons.len().saturating_sub(limits::REASONS) as u64;
+    let shown = reasons.iter().take(limits::REASONS);
+    let mut shown: Vec<String> = shown
+        .map(|it| units::shortened(it, limits::REASON_CHARACTERS))
+        .collect();
+    shown.extend((more > 0).then(|| units::plural(more, "other reason")));
+    match (all.is_empty(), shown.is_empty()) {
+        (true, _) => String::new(),
+        (_, true) => "Grey values are not compared; the head of the page says why.".to_owned(),
+        _ => {
+            let reasons = units::listed(&shown);
+            format!("Grey values are not compared: {reasons}.{remedy}")
         }
     }
 }
@@ -92,10 +166,7 @@ fn columns<'f, 'a>(run: &'a Run, last: &'f StageResults<'a>) -> Vec<Column<'f, '
 
 fn column_head(column: Column) -> (String, String) {
     match column {
-        Column::Metric(metric) => match metric.title.split_once(", ") {
-            Some((title, detail)) => (head(title), detail.to_owned()),
-            None => (head(&metric.title), String::new()),
-        },
+        Column::Metric(metric) => head_of(metric),
         Column::Effect(comparisons, family) => (
             String::new(),
             family.effect_head(comparisons.factor, comparisons.baseline),
@@ -103,30 +174,35 @@ fn column_head(column: Column) -> (String, String) {
     }
 }
 
-fn row(last: &StageResults, index: usize, cell: &Cell, columns: &[Column]) -> Row {
+/// The head of a column of a metric, and its detail.
+pub(super) fn head_of(metric: &Metric) -> (String, String) {
+    match metric.title.split_once(", ") {
+        Some((title, detail)) => (capitalised(title), detail.to_owned()),
+        None => (capitalised(&metric.title), String::new()),
+    }
+}
+
+fn row(
+    last: &StageResults,
+    telling: &[&Factor],
+    index: usize,
+    cell: &Cell,
+    columns: &[Column],
+) -> Row {
     let text = |factor: &&Factor| {
         let value = cell.value(factor);
         value.map_or("–".to_owned(), |value| factor.value_text(value))
     };
     let value = |column: &Column| match column {
-        Column::Metric(metric) => {
-            let values = cell.values(&metric.name);
-            estimated(metric, &values)
-        }
+        Column::Metric(metric) => Shown::median(metric, &cell.values(&metric.name)),
         Column::Effect(comparisons, family) => effect(comparisons, family, index, cell),
     };
     Row {
-        factors: last.telling().iter().map(text).collect(),
+        factors: telling.iter().map(text).collect(),
         values: columns.iter().map(value).collect(),
         measured: format!("{} of {}", cell.measured.len(), cell.planned),
-        marks: marks(index, cell, columns),
+        marks: marks(last, index, cell, columns),
     }
-}
-
-/// A median and its interval; `–` where there is none.
-fn estimated(metric: &Metric, values: &Values) -> Shown {
-    let shown = |estimate| Shown::of(metric, &estimate, values);
-    values.median().map_or_else(Shown::absent, shown)
 }
 
 fn effect(comparisons: &Comparisons, family: &Family, index: usize, cell: &Cell) -> Shown {
@@ -134,7 +210,7 @@ fn effect(comparisons: &Comparisons, family: &Family, index: usize, cell: &Cell)
         return Shown::text("baseline");
     }
     match answer::comparison_of(family, index).map(|it| &it.verdict) {
-        None | Some(Verdict::Unknown(_)) => Shown::absent(),
+        None | Some(Verdict::Unknown(_) | Verdict::Fails(_)) => Shown::absent(),
         Some(Verdict::Decided(effect) | Verdict::Undecided(effect, _)) => {
             let words = family.effect(effect);
             let (median, range) = words.split_once(" [").unwrap_or((&words, ""));
@@ -143,51 +219,58 @@ fn effect(comparisons: &Comparisons, family: &Family, index: usize, cell: &Cell)
                 false => format!("[{range}"),
             };
             Shown {
-                median: median.to_owned(),
                 range,
-                note: String::new(),
+                ..Shown::text(median)
             }
         }
     }
 }
 
-/// The caveats of a row.
-fn marks(index: usize, cell: &Cell, columns: &[Column]) -> Vec<String> {
+/// The verdict of a row, and what qualifies it.
+fn marks(last: &StageResults, index: usize, cell: &Cell, columns: &[Column]) -> Vec<String> {
     let mut marks = Vec::new();
+    let failing = cell
+        .measured
+        .iter()
+        .filter(|(_, it)| it.failing().is_some());
+    let failing = failing.count() as u64;
+    if failing > 0 {
+        marks.push(format!("fails in {}", units::plural(failing, "trial")));
+    }
+    let is_out = |it: &Measured| it.fault.is_some() && it.failing().is_none();
+    let faulty = cell.measured.iter().filter(|(_, it)| is_out(it)).count();
+    if faulty > 0 {
+        marks.push(format!("{faulty} do not count"));
+    }
     for column in columns {
         match column {
             Column::Metric(metric) => {
                 let invalid = cell.values(&metric.name).invalid;
-                if invalid > 0 {
+                if invalid > faulty {
                     let title = words::title(metric);
                     marks.push(format!("{title}: {invalid} do not count"));
                 }
             }
             Column::Effect(_, family) => {
                 let comparison = answer::comparison_of(family, index);
-                marks.extend(comparison.map(|comparison| match &comparison.verdict {
-                    Verdict::Decided(effect) if family.is_better(effect) => "better".to_owned(),
-                    Verdict::Decided(_) => "worse".to_owned(),
-                    Verdict::Undecided(..) => "undecided".to_owned(),
+                marks.extend(comparison.map(|it| match &it.verdict {
+                    Verdict::Decided(effect) => family.quality(effect).to_owned(),
+                    Verdict::Undecided(effect, _) if effect.estimate.samples < 2 => {
+                        "one trial".to_owned()
+                    }
+                    Verdict::Undecided(_, None) => match answer::repeats(family, it, &last.cells) {
+                        Some(remedy) => format!("undecided: {remedy}"),
+                        None => "undecided".to_owned(),
+                    },
+                    Verdict::Undecided(_, Some(_)) => "not decided by so few trials".to_owned(),
                     Verdict::Unknown(_) => "not known".to_owned(),
+                    Verdict::Fails(_) => "no comparison".to_owned(),
                 }));
             }
         }
-    }
-    let suspect = cell.measured.iter();
-    let suspect = suspect.filter(|(_, it)| it.suspect.is_some()).count();
-    if suspect > 0 {
-        marks.push(format!("{suspect} suspect"));
     }
     if cell.missing() > 0 {
         marks.push(format!("{} missing", cell.missing()));
     }
     marks
-}
-
-/// A title as the head of a column.
-pub(super) fn head(title: &str) -> String {
-    let mut letters = title.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    format!("{}{}", first.unwrap_or_default(), letters.as_str())
 }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::answer::StageResults;
-use crate::cell::{self, Cell, Values};
+use crate::answer::{StageResults, capitalised};
+use crate::cell::{self, Cell};
 use crate::comparison::{Comparison, Comparisons, Family, Verdict, words};
 use crate::record::{Better, Factor, Metric, Outcome};
 use crate::{Run, limits, published, units};
 
 use super::Shown;
-use super::front::head;
+use super::front::head_of;
 
 /// Rows of which the page shows the first [`limits::PAGE_ROWS`].
 pub(super) struct Cut<T> {
@@ -73,12 +73,12 @@ pub(super) fn family(comparisons: &Comparisons, family: &Family, cells: &[Cell])
     let shown = family.comparisons.iter().take(limits::PAGE_ROWS);
     let rows = shown.filter_map(|comparison| row(comparisons, family, comparison, cells));
     FamilyTable {
-        title: head(&words::title(family.metric)),
+        title: capitalised(&words::title(family.metric)),
         better: better(family.metric.better),
-        factors: factors.map(|factor| head(&factor.title)).collect(),
+        factors: factors.map(|factor| capitalised(&factor.title)).collect(),
         has_differences: !comparisons.dependent.is_empty(),
         effect_head: family.effect_head(comparisons.factor, comparisons.baseline),
-        base_head: head(&words::subject(comparisons.factor, comparisons.baseline)),
+        base_head: capitalised(&words::subject(comparisons.factor, comparisons.baseline)),
         rows: rows.collect(),
         remark: remark(count, count.min(limits::PAGE_ROWS)),
     }
@@ -96,14 +96,14 @@ fn row(
         Verdict::Decided(effect) | Verdict::Undecided(effect, _) => {
             (family.effect(effect), p_value(effect.p_value))
         }
-        Verdict::Unknown(_) => ("–".to_owned(), "–".to_owned()),
+        Verdict::Unknown(_) | Verdict::Fails(_) => ("–".to_owned(), "–".to_owned()),
     };
     let metric = family.metric;
     Some(ComparisonRow {
         factors: factors.map(|factor| value_text(factor, of)).collect(),
         differences: comparisons.differences(comparison, cells),
-        of: spread(metric, &of.values(&metric.name), of.measured.len()),
-        to: spread(metric, &to.values(&metric.name), to.measured.len()),
+        of: Shown::spread(metric, &of.values(&metric.name), of.measured.len()),
+        to: Shown::spread(metric, &to.values(&metric.name), to.measured.len()),
         effect,
         p_value,
         verdict: family.verdict(comparison),
@@ -178,19 +178,18 @@ fn cell_table(results: &StageResults, metrics: &[&Metric], caption: &str) -> Cel
             .collect(),
         values: metrics
             .iter()
-            .map(|metric| spread(metric, &cell.values(&metric.name), cell.measured.len()))
+            .map(|metric| Shown::spread(metric, &cell.values(&metric.name), cell.measured.len()))
             .collect(),
         measured: format!("{} of {}", cell.measured.len(), cell.planned),
     });
-    let heads = metrics
-        .iter()
-        .map(|metric| match metric.title.split_once(", ") {
-            Some((title, detail)) => (head(title), detail.to_owned()),
-            None => (head(&metric.title), String::new()),
-        });
+    let heads = metrics.iter().map(|metric| head_of(metric));
     CellTable {
-        caption: format!("{}{fixed}", head(caption)),
-        factors: results.varied.iter().map(|it| head(&it.title)).collect(),
+        caption: format!("{}{fixed}", capitalised(caption)),
+        factors: results
+            .varied
+            .iter()
+            .map(|it| capitalised(&it.title))
+            .collect(),
         heads: heads.collect(),
         rows: rows.collect(),
         remark: remark(count, count.min(most)),
@@ -209,33 +208,6 @@ fn fixed(results: &StageResults) -> String {
     match values.is_empty() {
         true => String::new(),
         false => format!(", with {}", units::listed(&values)),
-    }
-}
-
-/// Median and range of the values that count, and their number if it is not that of the trials.
-fn spread(metric: &Metric, values: &Values, measured: usize) -> Shown {
-    let count = values.valid.len();
-    let note = match (values.count(), count) {
-        (0, _) => String::new(),
-        (_, count) if count == measured => String::new(),
-        _ => format!("{count} of {measured} count"),
-    };
-    let Some(spread) = values.spread() else {
-        return Shown {
-            note,
-            ..Shown::absent()
-        };
-    };
-    let range = match spread.min < spread.max {
-        true => metric.unit.range(spread.median, spread.min, spread.max),
-        false => String::new(),
-    };
-    let range = units::bounded_range(&range, !values.bounds.is_empty());
-    let bound = units::lower_bound(values.is_lower_bound());
-    Shown {
-        median: format!("{bound}{}", metric.unit.words(spread.median)),
-        range,
-        note,
     }
 }
 
@@ -263,10 +235,10 @@ pub(super) fn published(run: &Run, results: &StageResults) -> Option<PublishedTa
         let factors = results.varied.iter().map(|it| value_text(it, cell));
         PublishedRow {
             factors: factors.collect(),
-            metric: head(&pair.words(&metric.title)),
+            metric: capitalised(&pair.words(&metric.title)),
             value: pair.published(),
             measured: match pair.other {
-                None => spread(metric, &cell.values(&metric.name), cell.measured.len()),
+                None => Shown::spread(metric, &cell.values(&metric.name), cell.measured.len()),
                 Some(_) => pair
                     .measured()
                     .map_or_else(Shown::absent, |it| Shown::text(&pair.text(it))),
@@ -275,7 +247,7 @@ pub(super) fn published(run: &Run, results: &StageResults) -> Option<PublishedTa
             source: pair.source.to_owned(),
         }
     });
-    let factors = results.varied.iter().map(|it| head(&it.title));
+    let factors = results.varied.iter().map(|it| capitalised(&it.title));
     (!pairs.is_empty()).then(|| PublishedTable {
         factors: factors.collect(),
         rows: rows.collect(),
@@ -343,22 +315,25 @@ pub(super) fn retried(run: &Run) -> Cut<RetriedRow> {
     }))
 }
 
-/// A trial that is suspect as a whole.
-pub(super) struct SuspectRow {
+/// A trial that has a fault.
+pub(super) struct FaultRow {
     pub(super) id: String,
     pub(super) place: String,
+    pub(super) class: &'static str,
     pub(super) reason: String,
 }
 
-pub(super) fn suspect(run: &Run) -> Cut<SuspectRow> {
-    let suspect = run.records.iter().filter_map(|record| {
-        Some(SuspectRow {
+pub(super) fn faults(run: &Run) -> Cut<FaultRow> {
+    let faults = run.records.iter().filter_map(|record| {
+        let fault = record.measured()?.fault.as_ref()?;
+        Some(FaultRow {
             id: record.id.clone(),
             place: place(run, &record.stage, record.cell),
-            reason: record.measured()?.suspect.clone()?,
+            class: fault.class.words(),
+            reason: fault.reason.clone(),
         })
     });
-    Cut::of(suspect)
+    Cut::of(faults)
 }
 
 /// Values of a metric that have the same flag.

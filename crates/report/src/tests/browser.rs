@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::Run;
 use crate::tests::illustrated;
-use crate::tests::synthetic::Synthetic;
+use crate::tests::ladder::ladder;
 
 /// Prints, unfolds the page, points at the first marker of every figure, zooms into its lower left
 /// quarter, and leaves the results in the document.
@@ -60,13 +60,13 @@ fn the_script_shows_values_and_zooms() {
         return;
     };
     let place = tempfile::tempdir().unwrap();
-    let html = crate::page_of(&Synthetic::ladder(5).run()).unwrap();
+    let html = crate::page_of(&ladder(5).run()).unwrap();
     let visited = with_script(&html, VISITOR, place.path());
 
     let (document, log) = open(browser, &visited, place.path());
     assert!(!log.contains("CONSOLE"), "{log}");
     assert_eq!(document.matches("data-ready=").count(), 3, "{log}");
-    assert!(document.contains("data-folded=\"0 6 0\""), "{document}");
+    assert!(document.contains("data-folded=\"1 7 1\""), "{document}");
     assert_eq!(
         document.matches("data-saw=\"curtail: ").count(),
         3,
@@ -84,6 +84,42 @@ fn the_script_shows_values_and_zooms() {
         zoomed.len() == 3 && zoomed.iter().all(|&labels| labels >= 4),
         "{zoomed:?}"
     );
+}
+
+/// Unfolds the page in the frame, and leaves its width in the document.
+const MEASURER: &str = r"
+<script>
+const frame = document.querySelector('iframe');
+frame.onload = () => {
+  const page = frame.contentDocument;
+  for (const part of page.querySelectorAll('details')) part.open = true;
+  document.body.dataset.width = page.documentElement.scrollWidth;
+};
+</script>
+";
+
+#[test]
+fn a_telephone_need_not_scroll_the_page_sideways() {
+    let Some(browser) = browser() else {
+        println!("skipped: chromium not installed");
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let mut run = ladder(5);
+    run.plan.rerun = Some(format!("curtail lab run {}", "x".repeat(200)));
+    let inner = run.page().replace('&', "&amp;").replace('"', "&quot;");
+    let frame =
+        format!("<iframe style=\"width: 390px; height: 900px; border: 0\" srcdoc=\"{inner}\">");
+    let page = place.path().join("frame.html");
+    fs::write(
+        &page,
+        format!("<!DOCTYPE html><body>{frame}</iframe>{MEASURER}"),
+    )
+    .unwrap();
+    let (document, _) = open(browser, &page, place.path());
+    let (_, width) = document.split_once("data-width=\"").unwrap();
+    let width: u32 = width.split_once('"').unwrap().0.parse().unwrap();
+    assert!(width <= 390, "{width}");
 }
 
 #[test]
@@ -166,7 +202,7 @@ fn paper_shows_what_the_screen_folds() {
         return;
     };
     let place = tempfile::tempdir().unwrap();
-    let html = crate::page_of(&Synthetic::ladder(5).run()).unwrap();
+    let html = crate::page_of(&ladder(5).run()).unwrap();
     // The style sheet alone has to do it, where scripts are off.
     let silent = html.replace("addEventListener('beforeprint'", "void ('beforeprint'");
     assert_ne!(silent, html);

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use crate::Run;
 use crate::compare::{Bound, Compared, circumstances, compare, joined};
 use crate::record::{Better, Factors, Measured, Outcome, Repeats, Value};
-use crate::tests::general_run::{General, metric};
-use crate::tests::synthetic::SplitMix;
+use crate::tests::general_run::{General, SplitMix, metric};
 
 /// A run of seed `seed` whose wall times are `factor` times as long, in a folder of that name.
 fn run(name: &str, seed: u64, factor: f64) -> Run {

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
 
-use crate::cache::folder::{FigureKind, Sweep};
 use crate::render;
-use crate::tests::synthetic::{LEVELS, REPEATS, Synthetic};
+use crate::tests::general_run::General;
+use crate::tests::ladder::{LEVELS, REPEATS, ladder};
 
 /// One of the figures of a run.
-fn figure(run: &Synthetic, name: &str) -> String {
+fn figure(run: &General, name: &str) -> String {
     let figures = crate::figures_of(&run.run()).unwrap();
     figures
         .into_iter()
@@ -36,7 +36,7 @@ fn in_data<'a>(document: &'a Document, class: &str) -> Vec<Node<'a, 'a>> {
 
 #[test]
 fn every_measured_trial_is_a_marker_and_limited_ones_are_hollow() {
-    let ladder = Synthetic::ladder(2);
+    let ladder = ladder(2);
     let measured = 2 * LEVELS.len() * REPEATS as usize - 3;
     for stem in ["throughput", "tail", "cpu"] {
         let svg = figure(&ladder, stem);
@@ -66,7 +66,7 @@ fn every_measured_trial_is_a_marker_and_limited_ones_are_hollow() {
 
 #[test]
 fn median_maximum_and_minimum_differ_without_colour() {
-    let svg = figure(&Synthetic::ladder(2), "tail");
+    let svg = figure(&ladder(2), "tail");
     let document = Document::parse(&svg).unwrap();
     let dashes = |class: &str| -> Vec<_> {
         in_data(&document, class)
@@ -96,12 +96,11 @@ fn median_maximum_and_minimum_differ_without_colour() {
 
 #[test]
 fn missing_trials_are_noted_under_the_figure() {
-    let svg = figure(&Synthetic::ladder(2), "tail");
+    let svg = figure(&ladder(2), "tail");
     let document = Document::parse(&svg).unwrap();
     assert_eq!(in_data(&document, "absent").len(), 2);
     for words in [
-        "Missing: 3 trials: curtail at level 1.0 (1) and memcached at level 0.7 (2).",
-        "Skipped: elder-cache (not found on PATH).",
+        "Missing: 3 trials: curtail, level 1.0 (1) and memcached, level 0.7 (2).",
         "Hollow: 10 of 237",
     ] {
         assert!(svg.contains(words), "{words}\n{svg}");
@@ -110,9 +109,9 @@ fn missing_trials_are_noted_under_the_figure() {
 
 #[test]
 fn a_cell_without_a_measurement_breaks_the_lines() {
-    let mut ladder = Synthetic::ladder(2);
+    let mut ladder = ladder(2);
     ladder
-        .trials
+        .records
         .retain(|trial| !trial.id.starts_with("s-memcached-3-"));
     let svg = figure(&ladder, "cpu");
     let document = Document::parse(&svg).unwrap();
@@ -125,7 +124,7 @@ fn a_cell_without_a_measurement_breaks_the_lines() {
 
 #[test]
 fn the_knee_is_ringed_and_named() {
-    let svg = figure(&Synthetic::ladder(2), "tail");
+    let svg = figure(&ladder(2), "tail");
     let document = Document::parse(&svg).unwrap();
     assert_eq!(in_data(&document, "knee").len(), 2);
     assert!(svg.contains("curtail (knee 193\u{a0}k/s)"), "{svg}");
@@ -133,7 +132,7 @@ fn the_knee_is_ringed_and_named() {
 
 #[test]
 fn only_throughput_has_the_diagonal() {
-    let ladder = Synthetic::ladder(2);
+    let ladder = ladder(2);
     for (stem, guides) in [("throughput", 1), ("tail", 0), ("cpu", 0)] {
         let svg = figure(&ladder, stem);
         let document = Document::parse(&svg).unwrap();
@@ -144,7 +143,7 @@ fn only_throughput_has_the_diagonal() {
 #[test]
 fn all_data_lies_within_the_frame_and_the_legend_without() {
     for stem in ["throughput", "tail", "cpu"] {
-        let svg = figure(&Synthetic::ladder(2), stem);
+        let svg = figure(&ladder(2), stem);
         let document = Document::parse(&svg).unwrap();
         let frame: Vec<f64> = in_data(&document, "data")[0]
             .attribute("data-plot")
@@ -189,7 +188,7 @@ fn position(mark: &Node) -> (f64, f64) {
 #[test]
 fn figures_are_for_papers_and_say_nothing_that_is_no_number() {
     for stem in ["throughput", "tail", "cpu"] {
-        let svg = figure(&Synthetic::ladder(2), stem);
+        let svg = figure(&ladder(2), stem);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{stem}");
         assert!(svg.contains(r#"font-family="sans-serif""#));
         assert!(svg.contains(r##"fill="#FFFFFF""##), "white paper");
@@ -198,34 +197,20 @@ fn figures_are_for_papers_and_say_nothing_that_is_no_number() {
 
 #[test]
 fn runs_with_little_in_them_still_draw() {
-    let mut empty = Synthetic::ladder(2);
-    empty.trials.clear();
-    let mut one = Synthetic::ladder(2);
-    one.trials.truncate(1);
-    let mut alone = Synthetic::ladder(2);
-    alone.plan.servers.truncate(1);
-    alone.trials.retain(|trial| trial.server == "curtail");
-    let mut blind = Synthetic::ladder(2);
-    for id in ["s-curtail-0-00", "s-curtail-1-00"] {
-        let measured = blind.measurement(id);
-        (measured.response, measured.cost, measured.slip) = (None, None, None);
-    }
-    let mut zero = Synthetic::ladder(2);
-    zero.measurement("s-curtail-0-00").achieved_rps = 0.0;
-    if let Some(response) = &mut zero.measurement("s-curtail-0-00").response {
-        response.p99 = 0;
-    }
-    let mut absolute = Synthetic::ladder(2);
-    absolute.plan.sweep = Sweep::Rates(vec![1e3; 8]);
-    absolute.plan.servers.clear();
-    absolute.trials.clear();
+    let mut empty = ladder(2);
+    empty.records.clear();
+    let mut one = ladder(2);
+    one.records.truncate(1);
+    let mut blind = ladder(2);
+    blind.measured("s-curtail-0-00").metrics.clear();
+    let mut zero = ladder(2);
+    let metrics = &mut zero.measured("s-curtail-0-00").metrics;
+    metrics.values_mut().for_each(|it| *it = 0.0);
     for (name, run) in [
         ("empty", empty),
         ("one", one),
-        ("alone", alone),
         ("blind", blind),
         ("zero", zero),
-        ("absolute", absolute),
     ] {
         for stem in ["throughput", "tail", "cpu"] {
             let svg = figure(&run, stem);
@@ -241,8 +226,9 @@ fn runs_with_little_in_them_still_draw() {
 #[test]
 fn only_requested_figures_are_drawn_each_once() {
     let place = tempfile::tempdir().unwrap();
-    let mut ladder = Synthetic::ladder(2);
-    ladder.plan.figures = vec![FigureKind::Tail, FigureKind::Tail];
+    let mut ladder = ladder(2);
+    ladder.plan.figures.truncate(1);
+    ladder.plan.figures.push(ladder.plan.figures[0].clone());
     let folder = ladder.write(place.path());
     let rendered = render(&folder).unwrap();
     let expected: Vec<PathBuf> = ["figures/tail.svg", "figures/tail.csv"]
@@ -275,6 +261,6 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn the_same_run_gives_the_same_figures() {
-    let ladder = Synthetic::ladder(2);
+    let ladder = ladder(2);
     assert_eq!(figure(&ladder, "tail"), figure(&ladder, "tail"));
 }

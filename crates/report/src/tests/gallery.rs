@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::tests::browser::{browser, run, with_script};
 use crate::tests::general_run::General;
-use crate::tests::synthetic::Synthetic;
+use crate::tests::ladder::ladder;
 
 /// Three runs, one of servers at several rates, and a folder that is no readable run.
 fn folder(place: &Path) {
@@ -18,7 +18,7 @@ fn folder(place: &Path) {
         fs::rename(run.write(place), place.join(name)).unwrap();
     }
     fs::write(place.join("first/report.html"), "").unwrap();
-    fs::rename(Synthetic::ladder(5).write(place), place.join("ladder")).unwrap();
+    fs::rename(ladder(5).write(place), place.join("ladder")).unwrap();
     fs::create_dir(place.join("broken")).unwrap();
     fs::write(place.join("broken/plan.toml"), "schema = 1").unwrap();
     fs::create_dir(place.join("other")).unwrap();

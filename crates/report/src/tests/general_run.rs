@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::Run;
 use crate::figure::{Figure, FigureKind};
 use crate::record::{
-    Better, Factor, Factors, Flag, Measured, Metric, Outcome, Plan, Record, Repeats, SCHEMA, Stage,
-    Unit, Value,
+    Better, Factor, Factors, Fault, FaultClass, Flag, Host, Measured, Metric, Outcome, Plan,
+    Record, Repeats, SCHEMA, Stage, Unit, Value,
 };
-use crate::tests::synthetic::{SplitMix, host};
 
 /// Trials of a cell.
 pub(crate) const REPEATS: u32 = 12;
@@ -43,10 +42,19 @@ impl General {
         run.record("main-002-00").retries = 2;
         run.record("main-002-01").notes = vec!["the log was cut".to_owned()];
         let measured = run.measured("main-003-04");
+        let flags = &mut measured.flags;
+        flags.insert("wall_ns".to_owned(), invalid("clock stepped"));
         measured.suspect = Some("clock stepped".to_owned());
-        measured
-            .flags
-            .insert("wall_ns".to_owned(), invalid("clock stepped"));
+        run
+    }
+
+    /// [`General::versions`], where the trial in which the clock was stepped is invalid.
+    pub(crate) fn faulty() -> Self {
+        let mut run = Self::versions(7);
+        run.measured("main-003-04").fault = Some(Fault {
+            class: FaultClass::Invalid,
+            reason: "clock stepped".to_owned(),
+        });
         run
     }
 
@@ -60,6 +68,40 @@ impl General {
             Outcome::Measured(measured) => measured,
             Outcome::Failed(why) => panic!("{id} failed: {why}"),
         }
+    }
+
+    /// Keeps the cells with one thread.
+    pub(crate) fn keep_one_thread(&mut self) {
+        let cells = &mut self.plan.stages[0].cells;
+        cells.retain(|cell| cell["threads"] == Value::from(1.0));
+        self.records.retain(|record| record.cell % 2 == 0);
+        for record in &mut self.records {
+            record.cell /= 2;
+        }
+    }
+
+    /// Changes what was measured in the trials whose names begin so.
+    pub(crate) fn each(&mut self, prefix: &str, change: impl Fn(&mut Measured)) {
+        for record in &mut self.records {
+            if let (true, Outcome::Measured(measured)) =
+                (record.id.starts_with(prefix), &mut record.outcome)
+            {
+                change(measured);
+            }
+        }
+    }
+
+    /// The page, as a person reads it.
+    pub(crate) fn page(&self) -> String {
+        let html = crate::page_of(&self.run()).expect("a page");
+        html.replace('\u{a0}', " ").replace("&#39;", "'")
+    }
+
+    /// The first sentence of the page.
+    pub(crate) fn sentence(&self) -> String {
+        let html = self.page();
+        let (_, rest) = html.split_once("id=\"answer\">").expect("an answer");
+        rest.split_once("</p>").expect("an end").0.to_owned()
     }
 
     /// The run as it reads from its folder.
@@ -76,10 +118,14 @@ impl General {
         fs::write(folder.join("plan.toml"), plan).expect("plan.toml");
         let host = serde_json::to_string_pretty(&host()).expect("a host is JSON");
         fs::write(folder.join("host.json"), host).expect("host.json");
-        let line = |record| serde_json::to_string(record).expect("a record is JSON") + "\n";
-        let lines: String = self.records.iter().map(line).collect();
-        fs::write(folder.join("trials.jsonl"), lines).expect("trials.jsonl");
+        fs::write(folder.join("trials.jsonl"), self.lines()).expect("trials.jsonl");
         folder
+    }
+
+    /// `trials.jsonl`.
+    pub(crate) fn lines(&self) -> String {
+        let line = |record| serde_json::to_string(record).expect("a record is JSON") + "\n";
+        self.records.iter().map(line).collect()
     }
 }
 
@@ -142,6 +188,8 @@ fn plan(seed: u64) -> Plan {
             repeats: Repeats::fixed(REPEATS),
             cells: cells.collect(),
         }],
+        answer: None,
+        rerun: None,
         figures: vec![figure],
         published: Vec::new(),
         targets: Vec::new(),
@@ -178,5 +226,37 @@ fn record(random: &mut SplitMix, cell: u32, repeat: u32, factors: &Factors) -> R
         }),
         notes: Vec::new(),
         id,
+    }
+}
+
+pub(crate) fn host() -> Host {
+    Host {
+        kernel: "Linux 6.12.0".to_owned(),
+        cpu: "Example Processor 9000 @ 2.40GHz".to_owned(),
+        processors: 2,
+        memory_bytes: 8 << 30,
+        virtualised: Some("kvm".to_owned()),
+        clock: "tsc".to_owned(),
+        governor: None,
+        open_files: 1_048_576,
+        curtail: "curtail 0.1.0 (release)".to_owned(),
+    }
+}
+
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+pub(crate) struct SplitMix(pub(crate) u64);
+
+impl SplitMix {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// 1 ± `share`.
+    pub(crate) fn about(&mut self, share: f64) -> f64 {
+        1.0 + share * (2.0 * (self.next() >> 11) as f64 / (1u64 << 53) as f64 - 1.0)
     }
 }

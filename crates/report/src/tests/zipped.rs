@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use crate::record::{
     Better, Factor, Factors, Measured, Outcome, Record, Repeats, Stage, Unit, Value,
 };
-use crate::tests::general_run::{General, REPEATS, metric};
-use crate::tests::synthetic::SplitMix;
-use crate::{page_of, text_summary};
+use crate::tests::general_run::{General, REPEATS, SplitMix, metric};
+use crate::text_summary;
 
 /// Server, cache, pool, operation, client hosts, requests, and the response time in milliseconds.
 type Cell = (
@@ -99,17 +98,6 @@ fn factor(name: &str, cells: &[Factors]) -> Factor {
     factor
 }
 
-fn page(run: &General) -> String {
-    let html = page_of(&run.run()).unwrap();
-    html.replace('\u{a0}', " ").replace("&#39;", "'")
-}
-
-fn sentence(run: &General) -> String {
-    let html = page(run);
-    let (_, rest) = html.split_once("id=\"answer\">").unwrap();
-    rest.split_once("</p>").unwrap().0.to_owned()
-}
-
 #[test]
 fn servers_are_compared_although_their_caches_and_pools_differ_too() {
     let cells: Vec<Cell> = TABLE
@@ -118,47 +106,38 @@ fn servers_are_compared_although_their_caches_and_pools_differ_too() {
             (server, cache, pool, operation, 4.0, 25.0, ms)
         })
         .collect();
-    let answer = sentence(&run(&cells));
-    // The difference may be that of the caches or of the pools.
-    let start = "For operation GET, the response time for server threaded, with cache locks \
-                 instead of plain and pool queue instead of one, is 0.5";
+    let answer = run(&cells).sentence();
+    let start = "The response time for server threaded is 0.5";
     assert!(answer.starts_with(start), "{answer}");
-    assert!(
-        answer.contains("] times that for server unthreaded; "),
-        "{answer}"
-    );
-    let html = page(&run(&cells));
+    let end = " times that for server unthreaded, for operation GET and operation SET.";
+    assert!(answer.ends_with(end), "{answer}");
+    let html = run(&cells).page();
     let about = "Each cell is compared with the cell for server unthreaded whose other factors are \
                  equal, except those that change with it: cache and pool.";
     assert!(html.contains(about), "{html}");
-    assert!(html.contains("÷ that for server unthreaded"));
+    assert!(html.contains("÷ unthreaded"));
     assert!(html.contains("Other differences"));
     // Columns that follow from the server are in the part on cells only.
     let (front, _) = html.split_once("</header>").unwrap();
     assert!(front.contains("The part Cells has the factors that follow from those shown."));
-    let text = text_summary(&run(&cells).run()).unwrap();
+    // The difference may be that of the caches or of the pools.
+    let also = "Also different from what they are compared with: with cache locks instead of plain \
+                and with pool queue instead of one.";
+    assert!(front.contains(also), "{front}");
+    let text = text_summary(&run(&cells).run());
     assert!(text.contains("\nserver · operation "), "{text}");
     assert!(text.contains("\nthreaded · SET "), "{text}");
 }
 
 #[test]
-fn numbers_that_differ_too_are_told_in_the_sentence_and_in_the_table() {
+fn numbers_that_differ_too_are_told_in_the_tables() {
     let run = run(&TABLE);
-    let answer = sentence(&run);
-    let caches = "the response time for server threaded, with cache locks instead of plain, pool \
-                  queue instead of one";
-    let of_get =
-        format!("{caches}, requests 25 instead of 100 and 4 client hosts instead of 5, is");
-    assert!(answer.contains(&of_get), "{answer}");
-    let of_set = format!("{caches} and 4 client hosts instead of 5, is 0.5");
-    assert!(answer.contains(&of_set), "{answer}");
-    let html = page(&run);
+    let html = run.page();
     assert!(html.contains("Other differences</th>"));
     assert!(
         html.contains("pool queue instead of one and 4 client hosts instead of 5</td>"),
         "{html}"
     );
-    assert!(text_summary(&run.run()).unwrap().contains("instead of 5"));
 }
 
 #[test]
@@ -168,10 +147,15 @@ fn a_count_of_comparisons_says_in_how_many_what_differs_too() {
         ("polling", "locks", "queue-poll", "GET", 4.0, 10.0, 2.0),
         ("polling", "locks", "queue-poll", "SET", 4.0, 10.0, 2.0),
     ]);
-    let answer = sentence(&run(&cells));
-    let start = "Against server unthreaded, the response time is better in 2 of 4 comparisons ";
+    let run = run(&cells);
+    let start = "Compared with unthreaded, the response time is 0.50 (threaded, SET) to 2.0";
+    let answer = run.sentence();
     assert!(answer.starts_with(start), "{answer}");
-    let rest = ", with cache locks instead of plain, with other values of pool, with other values \
+    assert!(
+        answer.ends_with(": better in 2 and worse in 2 of 4 comparisons."),
+        "{answer}"
+    );
+    let rest = ": with cache locks instead of plain, with other values of pool, with other values \
                 of requests in 3 of 4 and with 4 client hosts instead of 5.";
-    assert!(answer.ends_with(rest), "{answer}");
+    assert!(run.page().contains(rest));
 }
