@@ -153,6 +153,8 @@ pub enum FigureKind {
     /// The medians of `parts`, one upon another, for each value of `x`, grouped by it: a stack for
     /// each value of `by`.
     Stack,
+    /// Measured ÷ published: a point for each published value, of the metric `y` or of all.
+    Ratios,
 }
 
 /// The scale of an axis.

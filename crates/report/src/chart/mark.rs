@@ -1,42 +1,615 @@
-//! Symbols that several kinds of figures share: lower bounds, missing trials, intervals.
+//! The grammar of figures. A figure is a table of marks between two axes; picture, legend, text
+//! description, notes and the CSV beside it follow from the marks.
 
-use super::palette::Ramp;
-use super::svg::{Svg, coordinate};
+use super::legend::Entry;
+use super::palette::{CurveStyle, Ramp};
+use super::side::Side;
+use super::svg::{Svg, coordinate, coordinates};
+use super::{Field, INK, PAPER, PLOT_HEIGHT, PLOT_LEFT, Rows, SOFT_INK, Words};
+use crate::{limits, units};
 
-/// Dashes of the maximum and minimum lines.
-pub(crate) const MAXIMUM_DASHES: &str = "7 4";
-pub(crate) const MINIMUM_DASHES: &str = "1.5 3.5";
-/// Dashes of the diagonal.
-pub(crate) const GUIDE_DASHES: &str = "10 3 2 3";
-/// An arrowhead above a marker, for a lower bound.
-pub(crate) const BOUND_SHAPE: &str = "M-3,-6.5L0,-10.5L3,-6.5Z";
-/// An arrowhead to the right of a marker, for a lower bound of `x`.
-pub(crate) const BOUND_X_SHAPE: &str = "M6.5,-3L10.5,0L6.5,3Z";
-/// A cross around (0, 0), for missing trials.
-pub(crate) const MISSING_SHAPE: &str = "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5";
+/// A figure before it is drawn.
+pub(crate) struct Scene {
+    pub(crate) title: String,
+    /// Horizontal and vertical.
+    pub(crate) axes: (Side, Side),
+    pub(crate) series: Vec<Series>,
+    /// Later ones cover earlier ones of the same layer.
+    pub(crate) marks: Vec<Mark>,
+    /// Entries of the legend that no mark has: the ranges of shades and sizes.
+    pub(crate) key: Vec<Entry>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) height: f64,
+    /// Left edge of the plot: the labels of the vertical axis are left of it.
+    pub(crate) left: f64,
+    /// The names of rows and columns, if the figure is a table of [`Shape::Words`].
+    pub(crate) words: Option<Words>,
+}
 
-/// A diamond around (0, 0), for a published value.
-pub(crate) const PUBLISHED_SHAPE: &str = "M0,-6L6,0L0,6L-6,0Z";
+impl Scene {
+    pub(crate) fn new(title: String, axes: (Side, Side), series: Vec<Series>) -> Self {
+        Self {
+            title,
+            axes,
+            series,
+            marks: Vec::new(),
+            key: Vec::new(),
+            notes: Vec::new(),
+            height: PLOT_HEIGHT,
+            left: PLOT_LEFT,
+            words: None,
+        }
+    }
+}
 
-/// A small dot around (0, 0), for a trial.
-pub(crate) const DOT_SHAPE: &str = "M-1.7,0a1.7,1.7 0 1 0 3.4,0a1.7,1.7 0 1 0 -3.4,0z";
+/// Marks of one look.
+#[derive(Debug, Clone)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    /// Its name in the legend. Empty: it has no entry.
+    pub(crate) short: String,
+    pub(crate) look: Look,
+}
 
-/// Shapes around (0, 0) that mark the best cell by each of several metrics.
-pub(crate) const BEST_SHAPES: [&str; 4] = [
-    "M-7,-7L7,7M-7,7L7,-7",
-    "M-9,0H9M0,-9V9",
-    "M0,-10L10,0L0,10L-10,0Z",
-    "M-8,-8H8V8H-8Z",
-];
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Look {
+    Style(CurveStyle),
+    Shade(Ramp),
+    Ink,
+}
+
+impl Look {
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Self::Style(style) => style.class,
+            Self::Shade(shade) => shade.class,
+            Self::Ink => "neutral",
+        }
+    }
+
+    fn style(self) -> CurveStyle {
+        let neutral = CurveStyle {
+            class: "neutral",
+            colour: INK,
+            ..CurveStyle::of(0)
+        };
+        match self {
+            Self::Style(style) => style,
+            Self::Shade(_) | Self::Ink => neutral,
+        }
+    }
+}
+
+/// One mark.
+#[derive(Debug, Clone)]
+pub(crate) struct Mark {
+    pub(crate) shape: Shape,
+    /// Its points on the axes. Empty: it is not drawn, only told.
+    pub(crate) at: Vec<(f64, f64)>,
+    /// Pixels to the right of its place.
+    pub(crate) aside: f64,
+    /// An index of [`Scene::series`].
+    pub(crate) series: Option<usize>,
+    /// Its filling, in place of the series' colour.
+    pub(crate) shade: Option<Ramp>,
+    /// Times the size of a marker.
+    pub(crate) size: f64,
+    pub(crate) state: State,
+    pub(crate) bound: Bound,
+    /// The words under the pointer.
+    pub(crate) hint: String,
+    /// Its words in the text description.
+    pub(crate) tells: String,
+    /// Its words in the legend, beside those of series and state.
+    pub(crate) key: String,
+    /// Its row of the CSV: columns and cells.
+    pub(crate) row: Vec<(String, String)>,
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Self {
+            shape: Shape::Point,
+            at: Vec::new(),
+            aside: 0.0,
+            series: None,
+            shade: None,
+            size: 1.0,
+            state: State::Counts,
+            bound: Bound::default(),
+            hint: String::new(),
+            tells: String::new(),
+            key: String::new(),
+            row: Vec::new(),
+        }
+    }
+}
+
+/// What is drawn at the points of a mark, from the lowest layer to the highest.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Shape {
+    /// An area without outline, such as the range of trials around a line.
+    Band,
+    /// A rectangle between two corners, without a gap to its neighbours.
+    Tile,
+    /// A rectangle between two corners.
+    Bar,
+    Line(Line),
+    /// From one point to another, with ends across.
+    Interval,
+    Point,
+    /// A trial.
+    Dot,
+    /// An outline around another mark.
+    Ring(&'static str),
+    /// Lines of text, the first of which is large.
+    Words(Vec<String>),
+}
+
+impl Shape {
+    fn layer(&self) -> u8 {
+        match self {
+            Self::Band => 0,
+            Self::Tile | Self::Bar => 1,
+            Self::Line(_) => 2,
+            Self::Interval => 3,
+            Self::Point => 4,
+            Self::Dot => 5,
+            Self::Ring(_) | Self::Words(_) => 6,
+        }
+    }
+}
+
+/// How a line is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line {
+    class: &'static str,
+    /// None: those of the series.
+    dashes: Option<&'static str>,
+    width: &'static str,
+}
+
+impl Line {
+    pub(crate) const MEDIAN: Self = Self::new("median", None, "2");
+    pub(crate) const PUBLISHED: Self = Self::new("median", Some("3 3"), "1.2");
+    pub(crate) const FRONT: Self = Self::new("pareto", Some("none"), "1.4");
+    /// The diagonal, or another line to compare with.
+    pub(crate) const RULE: Self = Self::new("guide", Some("10 3 2 3"), "1");
+
+    const fn new(class: &'static str, dashes: Option<&'static str>, width: &'static str) -> Self {
+        Self {
+            class,
+            dashes,
+            width,
+        }
+    }
+
+    pub(crate) fn dashed(dashes: &'static str) -> Self {
+        Self::new("median", Some(dashes), "1.8")
+    }
+}
+
+/// How a value counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum State {
+    #[default]
+    Counts,
+    /// It does not, for this reason.
+    Grey(String),
+    /// It counts against the server, for this reason.
+    Failing(String),
+    /// There is none: so many trials are missing.
+    Missing(String),
+    /// Others published it, here.
+    Published(String),
+}
+
+/// Whether the true value may be higher, along each axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Bound {
+    pub(crate) x: bool,
+    pub(crate) y: bool,
+}
+
+impl Mark {
+    fn flag(&self) -> String {
+        let mut words: Vec<String> = Vec::new();
+        words.extend(self.bound.x.then(|| "x: lower bound".to_owned()));
+        words.extend(self.bound.y.then(|| "lower bound".to_owned()));
+        words.extend(match &self.state {
+            State::Counts => None,
+            State::Failing(reason) => Some(format!("fails here: {reason}")),
+            State::Grey(it) | State::Missing(it) | State::Published(it) => Some(it.clone()),
+        });
+        words.join("; ")
+    }
+}
+
+/// The words of a figure that follow from its marks.
+impl Scene {
+    /// The CSV: every column that a mark has, in the order of their first use.
+    pub(super) fn rows(&self) -> Rows {
+        let mut header: Vec<&str> = Vec::new();
+        let marks = || self.marks.iter().filter(|mark| !mark.row.is_empty());
+        for (column, _) in marks().flat_map(|mark| &mark.row) {
+            if !header.contains(&column.as_str()) {
+                header.push(column);
+            }
+        }
+        let row = |mark: &Mark| {
+            let of = |name: &&str| mark.row.iter().find(|(column, _)| column == name);
+            let cells = header.iter().map(|it| of(it).map(|(_, cell)| cell.clone()));
+            let cells = cells.map(Option::unwrap_or_default);
+            cells.chain([mark.flag()]).collect()
+        };
+        let rows = marks().map(row).collect();
+        header.push("flag");
+        Rows {
+            header: header.into_iter().map(str::to_owned).collect(),
+            rows,
+        }
+    }
+
+    /// The text alternative: what the marks of each series tell.
+    pub(super) fn description(&self) -> String {
+        let told = |series: Option<usize>| -> Vec<String> {
+            let marks = self.marks.iter().filter(|it| it.series == series);
+            let told = marks.filter(|it| !it.tells.is_empty());
+            told.map(|it| it.tells.clone()).collect()
+        };
+        let mut sentences = Vec::new();
+        for (index, series) in self.series.iter().enumerate().take(limits::PLACES) {
+            sentences.push(match listed(told(Some(index)), "other value", "; ") {
+                Some(told) => format!("{}: {told}.", series.name),
+                None => format!("{}: no measurement.", series.name),
+            });
+        }
+        let more = self.series.len().saturating_sub(limits::PLACES) as u64;
+        sentences.extend((more > 0).then(|| format!("And {}.", units::plural(more, "other"))));
+        sentences.extend(told(None).into_iter().map(|it| format!("{it}.")));
+        match sentences.is_empty() {
+            true => "No measurement.".to_owned(),
+            false => sentences.join(" "),
+        }
+    }
+
+    /// The sources of what was published, and the number of marks that the axes cannot hold.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let mut sources: Vec<String> = Vec::new();
+        let mut outside = 0;
+        for mark in &self.marks {
+            if let State::Published(source) = &mark.state {
+                let source = units::shortened(source, limits::REASON_CHARACTERS);
+                if !source.is_empty() && !sources.contains(&source) {
+                    sources.push(source);
+                }
+            }
+            let is_one = matches!(mark.shape, Shape::Point | Shape::Dot | Shape::Bar);
+            let is_missing = matches!(mark.state, State::Missing(_));
+            let (x, y) = (&self.axes.0.axis, &self.axes.1.axis);
+            let mut at = mark.at.iter();
+            let is_out = at.any(|it| x.position(it.0).is_none() || y.position(it.1).is_none());
+            outside += u64::from(is_one && !is_missing && is_out);
+        }
+        let published = listed(sources, "other source", "; ");
+        let published = published.map(|sources| format!("Published: {sources}."));
+        let outside = (outside > 0).then(|| {
+            let values = units::plural(outside, "value");
+            format!("Not drawn: {values} that the axis cannot hold.")
+        });
+        published.into_iter().chain(outside).collect()
+    }
+}
+
+/// At most [`limits::PLACES`] items, and how many more there are.
+pub(crate) fn listed(mut items: Vec<String>, noun: &str, between: &str) -> Option<String> {
+    let more = items.len().saturating_sub(limits::PLACES) as u64;
+    items.truncate(limits::PLACES);
+    items.extend((more > 0).then(|| units::plural(more, noun)));
+    (!items.is_empty()).then(|| items.join(between))
+}
+
+/// Draws all marks.
+pub(super) fn draw(svg: &mut Svg, field: &Field, scene: &Scene) {
+    let mut marks: Vec<&Mark> = scene.marks.iter().collect();
+    marks.sort_by_key(|mark| mark.shape.layer());
+    for marks in marks.chunk_by(|a, b| a.series == b.series) {
+        let series = marks[0].series.and_then(|index| scene.series.get(index));
+        let look = series.map_or(Look::Ink, |it| it.look);
+        let class = format!("series {}", look.class());
+        let mut group = vec![("class", class.as_str())];
+        group.extend(series.map(|it| ("data-series", it.name.as_str())));
+        svg.group(&group);
+        for mark in marks {
+            for pixels in pieces(field, mark) {
+                draw_one(svg, mark, look, &pixels, scene.series.len() > 1);
+            }
+        }
+        svg.close();
+    }
+}
+
+/// The pixels of a mark; those of a line are interrupted where an axis has no position.
+fn pieces(field: &Field, mark: &Mark) -> Vec<Vec<(f64, f64)>> {
+    let missing = (mark.state_is_missing() && mark.at.first().is_some_and(|it| it.1.is_nan()))
+        .then(|| field.pixel_x(mark.at[0].0));
+    if let Some(x) = missing {
+        return x
+            .map(|x| vec![(x + mark.aside, field.bottom() - 7.0)])
+            .into_iter()
+            .collect();
+    }
+    let pixel = |&(x, y): &(f64, f64)| Some((field.pixel_x(x)? + mark.aside, field.pixel_y(y)?));
+    let pixels: Vec<Option<(f64, f64)>> = mark.at.iter().map(pixel).collect();
+    let (pieces, least): (Vec<Vec<(f64, f64)>>, usize) = match mark.shape {
+        Shape::Line(_) => {
+            let pieces = pixels.split(Option::is_none);
+            (
+                pieces
+                    .map(|it| it.iter().copied().flatten().collect())
+                    .collect(),
+                2,
+            )
+        }
+        _ => (
+            pixels
+                .into_iter()
+                .collect::<Option<_>>()
+                .into_iter()
+                .collect(),
+            1,
+        ),
+    };
+    pieces.into_iter().filter(|it| it.len() >= least).collect()
+}
+
+impl Mark {
+    fn state_is_missing(&self) -> bool {
+        matches!(self.state, State::Missing(_))
+    }
+}
+
+/// Draws a mark at pixels. In a figure of several series, bars have the marker of their series at
+/// the foot, so that they differ without colour too.
+pub(super) fn draw_one(
+    svg: &mut Svg,
+    mark: &Mark,
+    look: Look,
+    pixels: &[(f64, f64)],
+    is_one_of_many: bool,
+) {
+    let style = look.style();
+    let colour = match mark.state {
+        State::Grey(_) => GREY,
+        _ => style.colour,
+    };
+    let points = coordinates(pixels);
+    match &mark.shape {
+        Shape::Point | Shape::Dot | Shape::Ring(_) => marker(svg, mark, style, colour, pixels[0]),
+        Shape::Band => svg.element(
+            "polygon",
+            &[
+                ("class", "band"),
+                ("points", &points),
+                ("fill", colour),
+                ("fill-opacity", "0.16"),
+            ],
+        ),
+        Shape::Line(line) => svg.element(
+            "polyline",
+            &[
+                ("class", line.class),
+                ("points", &points),
+                ("fill", "none"),
+                ("stroke", colour),
+                ("stroke-width", line.width),
+                ("stroke-linejoin", "round"),
+                ("stroke-dasharray", line.dashes.unwrap_or(style.dashes)),
+            ],
+        ),
+        Shape::Interval => interval(svg, mark, colour, pixels),
+        Shape::Tile | Shape::Bar => {
+            let shade = match look {
+                Look::Shade(shade) => Some(shade),
+                Look::Style(_) | Look::Ink => mark.shade,
+            };
+            match shade {
+                Some(shade) => tile(svg, mark, shade, pixels),
+                None => bar(svg, mark, style, colour, pixels, is_one_of_many),
+            }
+        }
+        Shape::Words(lines) => {
+            let (x, mut y) = pixels[0];
+            for (index, line) in lines.iter().enumerate() {
+                let (size, ink) = if index == 0 {
+                    ("12.5", INK)
+                } else {
+                    ("11", SOFT_INK)
+                };
+                let anchor = ("text-anchor", "middle");
+                svg.text(x, y, &[anchor, ("font-size", size), ("fill", ink)], line);
+                y += 13.0;
+            }
+        }
+    }
+}
+
+/// The colour of what does not count.
+const GREY: &str = "#8A8A8A";
+/// A diamond, for a published value.
+const PUBLISHED: &str = "M0,-6L6,0L0,6L-6,0Z";
+/// A cross, where a server fails.
+const FAILS: &str = "M-4.5,-4.5L4.5,4.5M-4.5,4.5L4.5,-4.5";
+/// A struck-out circle, where trials are missing.
+const MISSING: &str = "M-3.2,0a3.2,3.2 0 1 0 6.4,0a3.2,3.2 0 1 0 -6.4,0zM-4.5,4.5L4.5,-4.5";
+const DOT: &str = "M-1.7,0a1.7,1.7 0 1 0 3.4,0a1.7,1.7 0 1 0 -3.4,0z";
+/// Arrowheads above a marker and right of it, for lower bounds.
+const BOUND_Y: &str = "M-3,-6.5L0,-10.5L3,-6.5Z";
+const BOUND_X: &str = "M6.5,-3L10.5,0L6.5,3Z";
+
+fn marker(svg: &mut Svg, mark: &Mark, style: CurveStyle, colour: &str, (x, y): (f64, f64)) {
+    let (state, shape, width) = match (&mark.state, &mark.shape) {
+        (State::Missing(_), _) => ("absent", MISSING, "1.4"),
+        (State::Failing(_), _) => ("mark hollow failing", FAILS, "2"),
+        (State::Published(_), _) => ("mark hollow published", PUBLISHED, "1.6"),
+        (_, Shape::Ring(shape)) => ("mark hollow ring", *shape, "1.7"),
+        (State::Grey(_), Shape::Dot) => ("mark hollow grey", DOT, "0.9"),
+        (State::Grey(_), _) => ("mark hollow grey", style.shape, "1.1"),
+        (State::Counts, Shape::Dot) => ("mark", DOT, "0.8"),
+        (State::Counts, _) => ("mark", style.shape, "0.8"),
+    };
+    let shade = mark.shade.filter(|_| state == "mark");
+    let class = shade.map_or(state.to_owned(), |it| {
+        format!("{state} shaded {}", it.class)
+    });
+    let mut path = sized(shape, mark.size);
+    for (is_bound, arrow) in [(mark.bound.y, BOUND_Y), (mark.bound.x, BOUND_X)] {
+        if is_bound {
+            path.push_str(&sized(arrow, mark.size.max(1.0)));
+        }
+    }
+    let fill = if state == "mark" {
+        shade.map_or(colour, |it| it.colour)
+    } else {
+        "none"
+    };
+    let opacity = if shade.is_some() || mark.size > 1.0 {
+        "0.9"
+    } else {
+        "0.55"
+    };
+    let (at, aside) = (at(x, y), coordinate(mark.aside));
+    let mut attributes = vec![
+        ("class", class.as_str()),
+        ("transform", &at),
+        ("d", &path),
+        ("fill", fill),
+        ("fill-opacity", opacity),
+        ("stroke", colour),
+        ("stroke-width", width),
+    ];
+    if mark.aside != 0.0 {
+        attributes.push(("data-aside", &aside));
+    }
+    svg.hinted("path", &attributes, &mark.hint);
+}
+
+fn interval(svg: &mut Svg, mark: &Mark, colour: &str, pixels: &[(f64, f64)]) {
+    let [(x, y), (to_x, to_y)] = [pixels[0], pixels[pixels.len() - 1]];
+    // The ends stand across.
+    let (across, up) = if x == to_x {
+        (4.0 * mark.size, 0.0)
+    } else {
+        (0.0, 4.0 * mark.size)
+    };
+    let end = |x: f64, y: f64| [(x - across, y - up), (x + across, y + up), (x, y)];
+    let points = coordinates(&[end(x, y), end(to_x, to_y)].concat());
+    let [x, y] = [to_x, to_y].map(coordinate);
+    let style = [
+        ("class", "interval"),
+        ("points", points.as_str()),
+        ("fill", "none"),
+        ("stroke", colour),
+        ("stroke-width", "1.3"),
+    ];
+    svg.element("polyline", &style);
+    if mark.bound.y {
+        let arrow = [
+            ("class", "bound"),
+            ("transform", &format!("translate({x} {y})")),
+            ("d", "M-3,-1L0,-6L3,-1Z"),
+            ("fill", colour),
+        ];
+        svg.element("path", &arrow);
+    }
+}
+
+/// Left, top, width and height of the rectangle between two corners.
+fn area(pixels: &[(f64, f64)]) -> [f64; 4] {
+    let [a, b] = [pixels[0], pixels[pixels.len() - 1]];
+    [
+        a.0.min(b.0),
+        a.1.min(b.1),
+        (a.0 - b.0).abs(),
+        (a.1 - b.1).abs(),
+    ]
+}
+
+fn tile(svg: &mut Svg, mark: &Mark, shade: Ramp, pixels: &[(f64, f64)]) {
+    let [x, y, width, height] = area(pixels);
+    let is_tile = mark.shape == Shape::Tile;
+    // Neighbours overlap a little, or the paper would show between them.
+    let [x, y, width, height] =
+        [x, y, width + if is_tile { 0.3 } else { 0.0 }, height].map(coordinate);
+    let class = format!("shade {}", shade.class);
+    let mut style = vec![
+        ("class", class.as_str()),
+        ("x", &x),
+        ("y", &y),
+        ("width", &width),
+        ("height", &height),
+        ("fill", shade.colour),
+    ];
+    match is_tile {
+        true => style.push(("shape-rendering", "crispEdges")),
+        false => style.extend([("stroke", PAPER), ("stroke-width", "1")]),
+    }
+    svg.hinted("rect", &style, &mark.hint);
+}
+
+fn bar(
+    svg: &mut Svg,
+    mark: &Mark,
+    style: CurveStyle,
+    colour: &str,
+    pixels: &[(f64, f64)],
+    has_foot: bool,
+) {
+    let [left, top, wide, high] = area(pixels);
+    let is_hollow = mark.state != State::Counts;
+    let class = match mark.state {
+        State::Grey(_) => "bar hollow grey",
+        State::Counts => "bar",
+        _ => "bar hollow",
+    };
+    let [x, y, width, height] = [left, top, wide, high].map(coordinate);
+    let attributes = [
+        ("class", class),
+        ("x", &x),
+        ("y", &y),
+        ("width", &width),
+        ("height", &height),
+        ("fill", if is_hollow { "none" } else { colour }),
+        ("fill-opacity", "0.5"),
+        ("stroke", colour),
+        ("stroke-width", "1.2"),
+        ("stroke-dasharray", if is_hollow { "4 3" } else { "none" }),
+    ];
+    svg.hinted("rect", &attributes, &mark.hint);
+    if has_foot && wide > 8.0 && high > 12.0 {
+        let foot = [
+            ("class", "foot"),
+            ("transform", &at(left + wide / 2.0, top + high - 6.0)),
+            ("d", style.shape),
+            ("fill", PAPER),
+            ("stroke", colour),
+            ("stroke-width", "1"),
+        ];
+        svg.element("path", &foot);
+    }
+}
 
 /// `translate(x y)`.
-pub(crate) fn at(x: f64, y: f64) -> String {
+fn at(x: f64, y: f64) -> String {
     format!("translate({} {})", coordinate(x), coordinate(y))
 }
 
 /// A marker's shape, enlarged. It is a path of its own rather than a transformation, because the
 /// page's script moves markers by theirs.
-pub(crate) fn sized(shape: &str, factor: f64) -> String {
+fn sized(shape: &str, factor: f64) -> String {
+    if factor == 1.0 {
+        return shape.to_owned();
+    }
     let mut sized = String::with_capacity(shape.len() + 16);
     // The flags of an arc, after its two radii, are not lengths.
     let mut after_arc = None;
@@ -66,77 +639,12 @@ pub(crate) fn sized(shape: &str, factor: f64) -> String {
     sized
 }
 
-/// A cross at (x, y): trials are missing.
-pub(crate) fn missing(svg: &mut Svg, (x, y): (f64, f64), colour: &str, hint: &str) {
-    svg.hinted(
-        "path",
-        &[
-            ("class", "absent"),
-            ("transform", &at(x, y)),
-            ("d", MISSING_SHAPE),
-            ("fill", "none"),
-            ("stroke", colour),
-            ("stroke-width", "1.6"),
-        ],
-        hint,
-    );
-}
-
-/// A rectangle (left, top, width, height) in a shade.
-pub(crate) fn shaded(
-    svg: &mut Svg,
-    area: [f64; 4],
-    shade: Ramp,
-    style: &[(&str, &str)],
-    hint: &str,
-) {
-    let [x, y, width, height] = area.map(coordinate);
-    let class = format!("shade {}", shade.class);
-    let mut attributes = vec![
-        ("class", class.as_str()),
-        ("x", x.as_str()),
-        ("y", y.as_str()),
-        ("width", width.as_str()),
-        ("height", height.as_str()),
-        ("fill", shade.colour),
-    ];
-    attributes.extend(style);
-    svg.hinted("rect", &attributes, hint);
-}
-
-/// A vertical interval with ends, at `x` from `low` to `high`.
-pub(crate) fn interval(svg: &mut Svg, x: f64, low: f64, high: f64, colour: &str) {
-    const END: f64 = 4.0;
-    let path = format!(
-        "M{left},{low}H{right}M{x},{low}V{high}M{left},{high}H{right}",
-        left = coordinate(x - END),
-        right = coordinate(x + END),
-        x = coordinate(x),
-        low = coordinate(low),
-        high = coordinate(high),
-    );
-    svg.element(
-        "path",
-        &[
-            ("class", "interval"),
-            ("d", &path),
-            ("fill", "none"),
-            ("stroke", colour),
-            ("stroke-width", "1.4"),
-        ],
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use super::sized;
 
     #[test]
     fn a_shape_grows_but_the_flags_of_its_arcs_stay() {
-        assert_eq!(
-            sized("M-2.9,-2.9h5.8v5.8h-5.8z", 2.0),
-            "M-5.8,-5.8h11.6v11.6h-11.6z"
-        );
         let circle = "M-3,0a3,3 0 1 0 6,0a3,3 0 1 0 -6,0z";
         assert_eq!(sized(circle, 2.0), "M-6,0a6,6 0 1 0 12,0a6,6 0 1 0 -12,0z");
     }

@@ -46,7 +46,7 @@ fn name(figure: &Figure) -> Result<(), String> {
 
 /// Which keys a kind needs, and which have no effect on it.
 fn keys(figure: &Figure) -> Result<(), String> {
-    use FigureKind::{Bars, Cdf, Curve, Deciles, HeatMap, Pareto, Scatter, Stack, Table};
+    use FigureKind::{Bars, Cdf, Curve, Deciles, HeatMap, Pareto, Ratios, Scatter, Stack, Table};
     let kind = figure.kind;
     let kind_name = kind.name();
     let is_plane = matches!(kind, Curve | Scatter | Pareto);
@@ -55,17 +55,20 @@ fn keys(figure: &Figure) -> Result<(), String> {
     }
     if kind == Stack {
         parts(figure)?;
-    } else if figure.y.is_empty() {
+    } else if figure.y.is_empty() && kind != Ratios {
         return Err(format!("a {kind_name} needs `y`"));
     }
     let has_markers = kind.is_of_cells();
     let without_effect = [
         ("y", !figure.y.is_empty() && kind == Stack),
         ("parts", !figure.parts.is_empty() && kind != Stack),
-        ("x", figure.x.is_some() && matches!(kind, Cdf | Deciles)),
+        (
+            "x",
+            figure.x.is_some() && matches!(kind, Cdf | Deciles | Ratios),
+        ),
         (
             "by",
-            figure.by.is_some() && matches!(kind, Deciles | HeatMap),
+            figure.by.is_some() && matches!(kind, Deciles | HeatMap | Ratios),
         ),
         ("size", figure.size.is_some() && !has_markers),
         ("shade", figure.shade.is_some() && !has_markers),
@@ -80,11 +83,13 @@ fn keys(figure: &Figure) -> Result<(), String> {
         ("step-s", figure.step_s.is_some() && kind != HeatMap),
         (
             "scale",
-            figure.scale != Scale::Linear && matches!(kind, Deciles | HeatMap | Stack | Table),
+            figure.scale != Scale::Linear
+                && matches!(kind, Deciles | HeatMap | Ratios | Stack | Table),
         ),
         (
             "x-scale",
-            figure.x_scale.is_some() && matches!(kind, Bars | Deciles | HeatMap | Stack | Table),
+            figure.x_scale.is_some()
+                && matches!(kind, Bars | Deciles | HeatMap | Ratios | Stack | Table),
         ),
     ];
     match without_effect.iter().find(|(_, is_set)| *is_set) {
@@ -119,7 +124,11 @@ fn names(figure: &Figure, plan: &Plan) -> Result<(), String> {
     let has_metric = !matches!(figure.kind, Cdf | Deciles | HeatMap | Stack);
     let named = [
         ("x", figure.x.as_ref(), x),
-        ("y", Some(&figure.y).filter(|_| has_metric), Known::Metric),
+        (
+            "y",
+            Some(&figure.y).filter(|it| has_metric && !it.is_empty()),
+            Known::Metric,
+        ),
         ("by", figure.by.as_ref(), Known::Factor),
         ("panel", figure.panel.as_ref(), Known::Factor),
         ("size", figure.size.as_ref(), Known::Either),
@@ -134,6 +143,9 @@ fn names(figure: &Figure, plan: &Plan) -> Result<(), String> {
     }
     for name in &figure.parts {
         find_of("parts", plan, name, Known::Metric)?;
+    }
+    if figure.kind == FigureKind::Ratios && plan.published.is_empty() {
+        return Err("a ratios figure needs published values (`[[published]]`)".to_owned());
     }
     if plan.factor(&figure.y).is_some() {
         return Err(format!(
@@ -289,6 +301,7 @@ impl FigureKind {
             Self::Pareto => "pareto",
             Self::Table => "table",
             Self::Stack => "stack",
+            Self::Ratios => "ratios",
         }
     }
 }

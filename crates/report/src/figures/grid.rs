@@ -5,18 +5,25 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::notes;
-use super::panel::{Panel, Point};
-use crate::cell::{CONFIDENCE, Values};
+use super::dimension::{PLOT_WIDTH, numbered_side};
+use super::panel::{Curve, Panel, Point};
+use crate::chart::axis::Axis;
+use crate::chart::mark::{Mark, Shape, listed};
+use crate::chart::side::{LABEL_SIZE, Side};
+use crate::chart::svg;
 use crate::record::Factor;
 
+/// Space between groups, in places of bars.
+const GAP: f64 = 0.6;
+
 /// The points of a panel by position and curve.
-pub(super) struct Grid<'a> {
+pub(super) struct Grid<'p, 'a> {
     /// The words for the positions. Empty: there is no word.
     pub(super) title: String,
     pub(super) positions: Vec<Position>,
-    /// The point at each position, for each curve. None: the design has no such cell.
-    pub(super) entries: Vec<Vec<Option<GridEntry<'a>>>>,
+    /// For each curve, the point at each position. None: the design has no such cell.
+    points: Vec<Vec<Option<&'p Point<'a>>>>,
+    curves: &'p [Curve<'a>],
 }
 
 /// A value of `x`, or a cell.
@@ -28,87 +35,162 @@ pub(super) struct Position {
     pub(super) plain: String,
 }
 
-/// A point and the values of `y` that count.
-#[derive(Debug, Clone)]
-pub(super) struct GridEntry<'a> {
-    pub(super) point: &'a Point<'a>,
-    pub(super) values: Values,
+/// A point at its place.
+#[derive(Clone, Copy)]
+pub(super) struct Placed<'p, 'a> {
+    /// The index of its position.
+    pub(super) at: usize,
+    pub(super) position: &'p Position,
+    /// The curve and its index among those drawn.
+    pub(super) curve: (usize, &'p Curve<'a>),
+    pub(super) point: &'p Point<'a>,
 }
 
-impl<'a> Grid<'a> {
-    pub(super) fn of(panel: &'a Panel<'a>) -> Self {
+impl<'p, 'a> Grid<'p, 'a> {
+    pub(super) fn of(panel: &'p Panel<'a>) -> Self {
         let (keys, positions): (Vec<Key>, Vec<Position>) = positions(panel).into_iter().unzip();
-        let entry = |point: &'a Point<'a>| GridEntry {
-            point,
-            values: point.values(panel.y.name()),
-        };
-        let row = |points: &'a [Point<'a>]| {
+        let row = |curve: &'p Curve<'a>| {
             let mut by_key: HashMap<Key, &Point> = HashMap::new();
-            for point in points {
+            for point in &curve.points {
                 by_key.entry(key_of(panel, point)).or_insert(point);
             }
-            let at = |key: &Key| by_key.get(key).copied().map(entry);
-            keys.iter().map(at).collect()
+            keys.iter().map(|key| by_key.get(key).copied()).collect()
         };
-        let curves = panel.curves.iter();
         Self {
             title: title(panel),
-            entries: curves.map(|curve| row(&curve.points)).collect(),
+            points: panel.curves.iter().map(row).collect(),
+            curves: &panel.curves,
             positions,
         }
     }
 
-    /// All points that the design has.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &GridEntry<'a>> {
-        self.entries.iter().flatten().flatten()
+    pub(super) fn labels(&self) -> Vec<String> {
+        self.positions.iter().map(|it| it.label.clone()).collect()
     }
 
-    /// The points of a curve with their positions.
-    pub(super) fn of_curve(
-        &self,
-        index: usize,
-    ) -> impl Iterator<Item = (usize, &Position, &GridEntry<'a>)> {
-        let entries = self.entries.get(index).into_iter().flatten();
-        let placed = self.positions.iter().enumerate().zip(entries);
-        placed.filter_map(|((at, position), entry)| Some((at, position, entry.as_ref()?)))
+    /// All points, by curve.
+    pub(super) fn placed(&self) -> impl Iterator<Item = Placed<'_, 'a>> {
+        let curves = self.curves.iter().enumerate().zip(&self.points);
+        curves.flat_map(|(curve, points)| {
+            let placed = self.positions.iter().enumerate().zip(points);
+            placed.filter_map(move |((at, position), point)| {
+                let point = (*point)?;
+                Some(Placed {
+                    at,
+                    position,
+                    curve,
+                    point,
+                })
+            })
+        })
+    }
+}
+
+/// Where bars stand along an axis: in groups, with a gap between groups.
+pub(super) struct Places {
+    /// The place of a bar, by position and curve.
+    at: HashMap<(usize, usize), f64>,
+    /// The names of groups and their middles. Empty: each position has one bar.
+    groups: Vec<(String, f64)>,
+}
+
+impl Places {
+    pub(super) fn at(&self, position: usize, curve: usize) -> f64 {
+        self.at.get(&(position, curve)).copied().unwrap_or(f64::NAN)
     }
 
-    /// The note on points without a median.
-    pub(super) fn without_value(&self, panel: &Panel) -> Option<String> {
-        let mut names = Vec::new();
-        for (index, curve) in panel.curves.iter().enumerate() {
-            let absent = self
-                .of_curve(index)
-                .filter(|(_, _, it)| it.values.median().is_none());
-            names.extend(absent.map(|(_, _, entry)| panel.point_name(curve, entry.point)));
+    pub(super) fn is_grouped(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// The names of the groups, below `top`.
+    pub(super) fn labels(&self, top: f64) -> impl Iterator<Item = Mark> {
+        self.groups.iter().map(move |(name, at)| Mark {
+            shape: Shape::Words(vec![name.clone()]),
+            at: vec![(*at, 0.955 * top)],
+            ..Mark::default()
+        })
+    }
+}
+
+/// An axis with a bar for each point, named by its curve or, without curves, by its position; and
+/// what numbers that replace names stand for.
+pub(super) fn grouped_side(panel: &Panel, grid: &Grid) -> (Side, Places, Option<String>) {
+    let mut placed: Vec<Placed> = grid.placed().collect();
+    placed.sort_by_key(|it| (it.at, it.curve.0));
+    if panel.figure.by.is_none() {
+        let (side, numbers) = numbered_side(&grid.title, &grid.labels());
+        let at = placed.iter().map(|it| ((it.at, it.curve.0), it.at as f64));
+        let (at, groups) = (at.collect(), Vec::new());
+        return (side, Places { at, groups }, numbers);
+    }
+    let (mut at, mut groups, mut free) = (HashMap::new(), Vec::new(), 0.0);
+    for group in placed.chunk_by(|a, b| a.at == b.at) {
+        let middle = free + (group.len() as f64 - 1.0) / 2.0;
+        for bar in group {
+            at.insert((bar.at, bar.curve.0), free);
+            free += 1.0;
         }
-        notes::without_value(names)
+        free += GAP;
+        let of_x = panel.x.zip(group[0].point.at).map(|(x, at)| x.label(at));
+        groups.push((
+            of_x.unwrap_or_else(|| group[0].position.label.clone()),
+            middle,
+        ));
     }
-
-    /// What the intervals of the medians are: depends on the number of trials.
-    pub(super) fn interval_words(&self) -> &'static str {
-        let estimates = self.entries().filter_map(|entry| entry.values.median());
-        let full: Vec<bool> = estimates
-            .map(|it| it.interval.confidence >= CONFIDENCE)
-            .collect();
-        match (full.contains(&true), full.contains(&false)) {
-            (true, true) => "95 % interval of the median, or range of fewer than six trials",
-            (_, false) => "95 % interval of the median",
-            (false, true) => "range of the trials",
-        }
-    }
-
-    /// The note on intervals that too few trials make ranges.
-    pub(super) fn too_few(&self) -> Option<String> {
-        let estimates = self.entries().filter_map(|entry| entry.values.median());
-        let few = estimates.filter(|it| it.interval.confidence < CONFIDENCE);
-        let least = few.map(|it| it.samples).min()?;
-        let trials = crate::units::plural(least as u64, "trial");
-        Some(format!(
-            "Too few trials for a 95 % interval of a median, which needs six: the interval is then \
-             the range of the trials (as few as {trials})."
-        ))
-    }
+    let axis = Axis {
+        start: -0.5 - GAP / 2.0,
+        end: (free - 0.5 - GAP / 2.0).max(0.5),
+        labelled: placed.iter().map(|it| at[&(it.at, it.curve.0)]).collect(),
+        ..Axis::of_names(0)
+    };
+    let width = PLOT_WIDTH / (axis.end - axis.start) - 4.0;
+    let names: Vec<String> = panel
+        .curves
+        .iter()
+        .map(|it| panel.legend_name(it))
+        .collect();
+    let fits = names
+        .iter()
+        .all(|name| svg::width(name, LABEL_SIZE) <= width);
+    let numbered = (1..)
+        .zip(&names)
+        .map(|(number, name)| format!("{number}: {name}"));
+    let note = listed(numbered.collect(), "other", "; ").filter(|_| !fits);
+    let by = panel
+        .figure
+        .by
+        .as_ref()
+        .and_then(|name| panel.plan.factor(name));
+    let by = by.map_or("", |it| &it.title);
+    let numbers = if fits { "" } else { " (numbers: see below)" };
+    let of_x = match grid.title.as_str() {
+        "" => String::new(),
+        x => format!(", by {x}"),
+    };
+    let labels: Vec<(f64, String)> = (placed.iter())
+        .map(|it| {
+            let (index, curve) = it.curve;
+            let name = if fits {
+                panel.legend_name(curve)
+            } else {
+                (index + 1).to_string()
+            };
+            (at[&(it.at, index)], name)
+        })
+        .collect();
+    let label = |at: f64, _: f64| {
+        let own = labels.iter().find(|it| it.0 == at);
+        own.map_or_else(String::new, |it| it.1.clone())
+    };
+    let side = Side::new(
+        axis,
+        &format!("{by}{numbers}{of_x}"),
+        "count".to_owned(),
+        label,
+    );
+    let note = note.map(|names| format!("Along the axis, by {by}: {names}."));
+    (side.thinned(PLOT_WIDTH), Places { at, groups }, note)
 }
 
 /// What tells positions apart: labels may be the same.

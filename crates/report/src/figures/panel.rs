@@ -11,11 +11,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::dimension::Dimension;
-use super::spread::Spread;
-use crate::cell::Values;
+use super::summary::{Spread, state};
 use crate::chart::CurveStyle;
+use crate::chart::mark::State;
 use crate::figure::{Figure, FigureKind};
-use crate::published::Published;
 use crate::record::{Factor, Factors, Measured, Plan, Record, Stage, Value};
 use crate::{limits, units};
 
@@ -246,7 +245,7 @@ impl<'a> Panel<'a> {
         let is_in = |it: Trial| drawn.iter().any(|of| of.is_in(it.record, it.measured));
         let (lacking, curves) = self.curves.into_iter().partition(|curve| {
             let mut trials = curve.trials().peekable();
-            trials.peek().is_some() && !trials.any(is_in)
+            !drawn.is_empty() && trials.peek().is_some() && !trials.any(is_in)
         });
         self.curves = curves;
         let lacking: Vec<Curve> = lacking;
@@ -255,26 +254,16 @@ impl<'a> Panel<'a> {
         self
     }
 
-    /// Whether the run is of another kind than trials of cache servers, whose figures say no more
-    /// than they did when first drawn.
-    pub(super) fn is_general(&self) -> bool {
-        self.plan.kind != crate::cache::KIND
-    }
-
-    /// The published value of `y` that applies to all trials of a point, with its source.
-    pub(super) fn published(&self, point: &Point) -> Option<(f64, &'a str)> {
-        let Dimension::Metric(metric) = self.y else {
-            return None;
-        };
-        let is_of = |published: &&Published| {
+    /// The published value of a metric that applies to all trials of a point, with its source.
+    pub(super) fn published(&self, point: &Point, metric: &str) -> Option<(f64, &'a str)> {
+        let of = self.plan.metric(metric)?;
+        let mut known = self.plan.published.iter();
+        let published = known.find(|it| {
             let mut trials = point.trials.iter();
-            published.metric == metric.name
-                && !published.is_ratio()
-                && published.is_of(point.factors)
-                && trials.all(|it| published.is_of(&it.record.factors))
-        };
-        let published = self.plan.published.iter().find(is_of)?;
-        Some((published.number(metric), &published.source))
+            let is_of = it.metric == metric && !it.is_ratio() && it.is_of(point.factors);
+            is_of && trials.all(|trial| it.is_of(&trial.record.factors))
+        })?;
+        Some((published.number(of), &published.source))
     }
 
     /// The points of all curves.
@@ -389,23 +378,15 @@ impl Point<'_> {
         self.planned.saturating_sub(self.trials.len() as u32)
     }
 
-    /// Median, minimum and maximum of all values, counting or not.
+    /// Median, minimum and maximum of the values that count.
     pub(super) fn spread(&self, of: Dimension) -> Option<Spread> {
-        Spread::of(self.trials.iter().filter_map(|it| of.of_record(it.record)))
-    }
-
-    /// The values of a metric that count, and the number of the others.
-    pub(super) fn values(&self, metric: &str) -> Values {
-        Values::of(
-            self.trials.iter().map(|it| (it.record, it.measured)),
-            metric,
+        let counts = |it: &&Trial| state(it.measured, of.name()) == State::Counts;
+        Spread::of(
+            self.trials
+                .iter()
+                .filter(counts)
+                .filter_map(|it| of.of_record(it.record)),
         )
-    }
-
-    /// Whether more than half of the measured trials are suspect.
-    pub(super) fn is_suspect(&self) -> bool {
-        let suspect = |it: &&Trial| it.measured.suspect.is_some();
-        2 * self.trials.iter().filter(suspect).count() > self.trials.len()
     }
 }
 
