@@ -187,20 +187,3 @@ impl Files {
         column.iter().map(|cell| cell.parse().unwrap()).collect()
     }
 }
-
-#[test]
-fn zz_dump() {
-    let run = run();
-    for figure in figures() {
-        let name = if figure.panel.is_some() {
-            format!("{}-a", figure.name)
-        } else {
-            figure.name
-        };
-        std::fs::write(format!("/tmp/figs/{name}.svg"), drawn(&run, &name).svg).unwrap();
-    }
-    let place = tempfile::tempdir().unwrap();
-    let folder = written(&run, place.path());
-    render(&folder).unwrap();
-    std::fs::copy(folder.join("report.html"), "/tmp/figs/report.html").unwrap();
-}
