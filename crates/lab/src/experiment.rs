@@ -32,6 +32,8 @@ pub struct Experiment {
     text: String,
     /// The kinds that it may be of beside the laboratory's own.
     pub(crate) kinds: &'static [Entry],
+    /// Whether it is known by its name alone.
+    pub(crate) is_shipped: bool,
 }
 
 /// The keys that every kind of experiment has.
@@ -380,6 +382,7 @@ impl Experiment {
             path: path.to_owned(),
             text: text.to_owned(),
             kinds,
+            is_shipped: false,
         };
         let check = |quick| {
             let content = experiment.content(quick)?;

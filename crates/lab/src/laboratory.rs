@@ -36,7 +36,11 @@ impl Laboratory {
     /// There is no such experiment, or it is unreadable or invalid; the message names the place.
     pub fn load(&self, name_or_path: &str) -> Result<Experiment, Error> {
         if let Some(known) = self.shipped.iter().find(|it| it.name == name_or_path) {
-            return self.parse(known.name, &format!("{}.toml", known.name), known.text);
+            let parsed = self.parse(known.name, &format!("{}.toml", known.name), known.text);
+            return parsed.map(|mut it| {
+                it.is_shipped = true;
+                it
+            });
         }
         let path = Path::new(name_or_path);
         let is_toml = path.extension().is_some_and(|it| it == "toml");

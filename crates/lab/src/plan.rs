@@ -7,7 +7,7 @@ use report::shell_word;
 use toml::de::DeTable;
 
 use crate::error::Error;
-use crate::experiment::{Experiment, shipped};
+use crate::experiment::Experiment;
 use crate::kind::{Entry, Kind};
 use crate::kinds;
 use crate::limits::Timeouts;
@@ -103,8 +103,7 @@ impl Experiment {
 impl Experiment {
     /// The command that repeats a run of these options.
     fn rerun(&self, options: &Options, seed: u64) -> String {
-        let is_shipped = shipped().iter().any(|it| it.text == self.toml());
-        let what = if is_shipped { &self.name } else { self.path() };
+        let what = if self.is_shipped { &self.name } else { self.path() };
         let mut words = vec![shell_word(what)];
         words.extend(options.quick.then(|| "--quick".to_owned()));
         words.extend(["--seed".to_owned(), seed.to_string()]);

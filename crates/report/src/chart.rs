@@ -1,7 +1,7 @@
-//! Drawing a figure: its heading, legend, axes and notes; the kinds of figures draw the data.
+//! Drawing a figure: its heading, legend, axes, marks and notes.
 //!
 //! Every element carries its style for print as attributes (black on white, one colour and shape
-//! per curve), and a class by which the page restyles it: CSS rules override attributes.
+//! per series), and a class by which the page restyles it: CSS rules override attributes.
 //!
 //! ```text
 //!   title                      in the file only; the page has a heading
@@ -18,16 +18,19 @@ pub(crate) mod mark;
 mod palette;
 pub(crate) mod side;
 pub(crate) mod svg;
+mod words;
 
+use self::legend::Legend;
+use self::mark::Scene;
 use self::side::Side;
 use self::svg::{Svg, coordinate, escaped};
-use crate::figures::{Data, Rows};
 use crate::limits;
 
-pub(crate) use self::palette::{CurveStyle, Ramp};
+pub(crate) use self::palette::{CurveStyle, DASHES, Ramp};
+pub(crate) use self::words::Words;
 
 /// Width of every figure, in pixels; the height follows from legend and notes.
-pub(crate) const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 760.0;
 /// Left edge of the plot of most kinds.
 pub(crate) const PLOT_LEFT: f64 = 84.0;
 const PLOT_RIGHT: f64 = 736.0;
@@ -39,9 +42,9 @@ const HEADING_HEIGHT: f64 = 62.0;
 const NOTE_LINE: f64 = 16.0;
 const NOTE_SIZE: f64 = 11.5;
 
-pub(crate) const INK: &str = "#000000";
-pub(crate) const PAPER: &str = "#FFFFFF";
-pub(crate) const SOFT_INK: &str = "#444444";
+const INK: &str = "#000000";
+const PAPER: &str = "#FFFFFF";
+const SOFT_INK: &str = "#444444";
 
 /// A finished figure.
 #[derive(Debug, Clone)]
@@ -50,7 +53,6 @@ pub(crate) struct Drawing {
     pub(crate) notes: Vec<String>,
     /// File stem: the name and, if there are panels, that of the panel.
     pub(crate) stem: String,
-    /// Title.
     pub(crate) title: String,
     /// Text alternative, for screen readers.
     pub(crate) description: String,
@@ -64,136 +66,138 @@ pub(crate) struct Drawing {
     crop: (f64, f64),
 }
 
-/// What a figure is called, and the words around it.
-pub(crate) struct Head<'a> {
-    pub(crate) stem: String,
-    pub(crate) title: String,
-    /// One line on what was measured.
-    pub(crate) about: &'a str,
-    pub(crate) notes: Vec<String>,
+/// The rows of the table beside a figure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Rows {
+    /// The rows as CSV.
+    pub(crate) fn csv(&self) -> Vec<u8> {
+        let mut table = csv::Writer::from_writer(Vec::new());
+        // Only a failing writer, or rows of other lengths than the header's, fail; a vector does
+        // not.
+        let _ = table.write_record(&self.header);
+        for row in &self.rows {
+            let _ = table.write_record(row);
+        }
+        table.into_inner().unwrap_or_default()
+    }
 }
 
 /// The rectangle of the data, pixels.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plot {
-    pub(crate) left: f64,
-    pub(crate) top: f64,
-    pub(crate) width: f64,
-    pub(crate) height: f64,
+struct Plot {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
 }
 
 /// Maps values to pixels.
-pub(crate) struct Field {
-    pub(crate) plot: Plot,
-    pub(crate) x: Side,
-    pub(crate) y: Side,
+struct Field<'a> {
+    plot: Plot,
+    x: &'a Side,
+    y: &'a Side,
 }
 
-impl Field {
-    /// The pixel of a point. None: an axis cannot hold it.
-    pub(crate) fn pixel(&self, x: f64, y: f64) -> Option<(f64, f64)> {
-        Some((self.pixel_x(x)?, self.pixel_y(y)?))
-    }
-
-    pub(crate) fn pixel_x(&self, x: f64) -> Option<f64> {
+impl Field<'_> {
+    /// None: the axis cannot hold it.
+    fn pixel_x(&self, x: f64) -> Option<f64> {
         let share = self.x.axis.share(self.x.axis.position(x)?);
         Some(self.plot.left + share * self.plot.width)
     }
 
-    pub(crate) fn pixel_y(&self, y: f64) -> Option<f64> {
+    fn pixel_y(&self, y: f64) -> Option<f64> {
         let share = self.y.axis.share(self.y.axis.position(y)?);
         Some(self.plot.top + (1.0 - share) * self.plot.height)
     }
 
-    /// The bottom of the plot.
-    pub(crate) fn bottom(&self) -> f64 {
+    fn bottom(&self) -> f64 {
         self.plot.top + self.plot.height
     }
 }
 
-/// Draws a figure.
-pub(crate) fn draw(head: Head, data: &dyn Data) -> Drawing {
-    let legend = data.legend();
-    let left = data.plot_left();
+/// Draws a figure. `about` is a line on what was measured.
+pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
+    let legend = Legend::of(&scene);
+    let words = scene.words.as_ref();
     let plot = Plot {
-        left,
+        left: scene.left,
         top: HEADING_HEIGHT + legend.height(),
-        width: PLOT_RIGHT - left,
-        height: data.plot_height(),
+        width: PLOT_RIGHT - scene.left,
+        height: words.map_or(scene.height, |words| words.height(&scene)),
     };
-    let note_lines = note_lines(&head.notes);
-    let axes = data.axes();
-    let below = if axes.is_some() { AXIS_HEIGHT } else { 10.0 };
+    let mut notes = scene.notes.clone();
+    if words.is_some_and(Words::is_cut) {
+        notes.push("The picture has a part of the rows and columns, the CSV all.".to_owned());
+    }
+    let note_lines = note_lines(&notes);
+    let below = match words {
+        Some(_) => 10.0,
+        None => AXIS_HEIGHT + scene.axes.0.askew(plot.width).unwrap_or_default(),
+    };
     let bottom = plot.top + plot.height + below;
     let height = bottom + note_lines.len() as f64 * NOTE_LINE + 10.0;
 
     let mut svg = Svg::default();
-    svg.element(
-        "rect",
-        &[
-            ("class", "paper"),
-            ("width", "100%"),
-            ("height", "100%"),
-            ("fill", PAPER),
-        ],
-    );
-    heading(&mut svg, &head.title, head.about);
+    let paper = format!(r#"class="paper" width="100%" height="100%" fill="{PAPER}""#);
+    svg.tag("rect", &paper);
+    heading(&mut svg, &scene.title, about);
     legend.draw(&mut svg, HEADING_HEIGHT);
-    match axes {
-        Some((x, y)) => {
+    match words {
+        Some(words) => words.draw(&mut svg, &scene, plot.top),
+        None => {
+            let (x, y) = (&scene.axes.0, &scene.axes.1);
             let field = Field { plot, x, y };
             frame::draw(&mut svg, &field);
-            in_plot(&mut svg, &head.stem, &field, data);
+            in_plot(&mut svg, &stem, &field, &scene);
         }
-        None => data.draw_in(&mut svg, plot),
     }
-    svg.group(&[
-        ("class", "notes"),
-        ("font-size", "11.5"),
-        ("fill", SOFT_INK),
-    ]);
+    svg.group(&format!(
+        r#"class="notes" font-size="{NOTE_SIZE}" fill="{SOFT_INK}""#
+    ));
     for (index, line) in note_lines.iter().enumerate() {
-        svg.text(16.0, bottom + 12.0 + index as f64 * NOTE_LINE, &[], line);
+        svg.text((16.0, bottom + 12.0 + index as f64 * NOTE_LINE), "", line);
     }
     svg.close();
     Drawing {
-        notes: head.notes,
-        description: data.description(),
-        rows: data.rows(),
-        table: data.html(),
-        stem: head.stem,
-        title: head.title,
+        notes,
+        description: scene.description(),
+        rows: scene.rows(),
+        table: words.map(|words| words.html(&scene)),
+        stem,
+        title: scene.title,
         inside: svg.into_string(),
         height,
         crop: (HEADING_HEIGHT - 6.0, bottom),
     }
 }
 
-/// The data, clipped to the plot.
-fn in_plot(svg: &mut Svg, stem: &str, field: &Field, data: &dyn Data) {
+/// The marks, clipped to the plot.
+fn in_plot(svg: &mut Svg, stem: &str, field: &Field, scene: &Scene) {
     let plot = field.plot;
-    let clip = format!("clip-{stem}");
+    let clip = escaped(&format!("clip-{stem}"));
     let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(coordinate);
-    svg.raw(&format!(
-        "<clipPath id=\"{clip}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" \
-         height=\"{height}\"/></clipPath>\n",
-        clip = escaped(&clip),
+    svg.group(&format!(
+        r#"class="data" clip-path="url(#{clip})" data-plot="{left} {top} {width} {height}"{}"#,
+        // Between names there are no values to zoom to.
+        match field.x.has_names() || field.y.has_names() {
+            true => String::new(),
+            false => format!(
+                r#" data-x="{}" data-y="{}""#,
+                field.x.script(),
+                field.y.script()
+            ),
+        }
     ));
-    let clip = format!("url(#{clip})");
-    let rectangle = format!("{left} {top} {width} {height}");
-    let (x, y) = (field.x.script(), field.y.script());
-    let mut attributes = vec![
-        ("class", "data"),
-        ("clip-path", clip.as_str()),
-        ("data-plot", rectangle.as_str()),
-    ];
-    // Between names there are no values.
-    let has_names = field.x.has_names() || field.y.has_names();
-    if data.can_zoom() && !has_names {
-        attributes.extend([("data-x", x.as_str()), ("data-y", y.as_str())]);
-    }
-    svg.group(&attributes);
-    data.draw(svg, field);
+    let area = format!(r#"x="{left}" y="{top}" width="{width}" height="{height}""#);
+    svg.raw(&format!(
+        "<clipPath id=\"{clip}\"><rect {area}/></clipPath>\n"
+    ));
+    mark::draw(svg, field, scene);
     svg.close();
 }
 
@@ -232,18 +236,15 @@ impl Drawing {
 }
 
 fn heading(svg: &mut Svg, title: &str, about: &str) {
-    svg.group(&[("class", "heading")]);
-    let style = [("font-size", "17"), ("font-weight", "600"), ("fill", INK)];
-    svg.text(16.0, 28.0, &style, title);
-    let about = svg::wrapped(about, 12.0, WIDTH - 32.0);
-    if let Some(line) = about.first() {
-        let cut = if about.len() > 1 {
-            format!("{line} …")
-        } else {
-            line.clone()
-        };
-        svg.text(16.0, 47.0, &[("font-size", "12"), ("fill", SOFT_INK)], &cut);
-    }
+    svg.group(r#"class="heading""#);
+    let font = format!(r#"font-size="17" font-weight="600" fill="{INK}""#);
+    svg.text((16.0, 28.0), &font, &svg::fitted(title, 18.0, WIDTH - 32.0));
+    let about = svg::fitted(about, 12.0, WIDTH - 32.0);
+    svg.text(
+        (16.0, 47.0),
+        &format!(r#"font-size="12" fill="{SOFT_INK}""#),
+        &about,
+    );
     svg.close();
 }
 

@@ -1,15 +1,16 @@
 //! The figures of a run, from their declarations and the records of its trials.
 //!
 //! ```text
-//! declaration + plan ──► Panel (its curves and cells) ──► Data (one file a kind) ──► Drawing
-//!             records ──►                                    └──► rows of the CSV beside it
+//! declaration + plan ──► Panel (its curves and cells) ──► Scene (one function a kind) ──► Drawing
+//!             records ──►                                 a table of marks
 //! ```
 //!
-//! Each kind of figure computes its data once, as a [`Data`]; rows, notes, text alternative and
-//! picture all show the same numbers. Nothing here knows what was measured.
+//! A kind of figure is a function from the cells of a panel to marks. Nothing here knows what was
+//! measured.
 
 mod bars;
 mod cdf;
+mod cells;
 mod curve;
 mod deciles;
 mod dimension;
@@ -17,103 +18,24 @@ mod grid;
 mod heat_map;
 mod notes;
 mod panel;
+mod ratios;
 mod scatter;
-mod spread;
 mod stack;
+mod summary;
 mod table;
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use self::panel::Panel;
 use crate::Error;
-use crate::chart::legend::Legend;
-use crate::chart::side::Side;
-use crate::chart::svg::Svg;
-use crate::chart::{self, Drawing, Field, Head, PLOT_HEIGHT, PLOT_LEFT, Plot};
-use crate::figure::{self, FigureKind};
+use crate::chart::mark::{Look, Scene, Series};
+use crate::chart::{self, Drawing};
+use crate::figure::{self, Figure, FigureKind};
 use crate::record::{Plan, Record};
+use crate::units;
 
 pub(crate) use self::notes::{Context, SEQUENTIAL};
 pub(crate) use self::panel::is_fit;
-pub(crate) use self::spread::Spread;
-
-/// The data of a figure.
-pub(crate) trait Data {
-    /// The title. The declaration may have another.
-    fn title(&self) -> String;
-
-    /// The table beside the figure.
-    fn rows(&self) -> Rows;
-
-    /// What the reader must know of the data: what is missing, marked, left out or displaced.
-    /// Notes of the run, which every figure has, stand after the first `.0`.
-    fn notes(&self) -> (Vec<String>, Vec<String>);
-
-    /// The text alternative: the first and the last number of each curve, for example.
-    fn description(&self) -> String;
-
-    /// The legend.
-    fn legend(&self) -> Legend;
-
-    /// The two axes, horizontal first. None: the picture is a table.
-    fn axes(&self) -> Option<(Side, Side)>;
-
-    /// Height of the plot, pixels.
-    fn plot_height(&self) -> f64 {
-        PLOT_HEIGHT
-    }
-
-    /// Left edge of the plot, pixels: the labels of the vertical axis are left of it.
-    fn plot_left(&self) -> f64 {
-        PLOT_LEFT
-    }
-
-    /// Draws the data between axes.
-    fn draw(&self, svg: &mut Svg, field: &Field);
-
-    /// Draws data that has no axes.
-    fn draw_in(&self, _svg: &mut Svg, _plot: Plot) {}
-
-    /// Whether all that is drawn are markers and lines, which the page's script can zoom.
-    fn can_zoom(&self) -> bool {
-        true
-    }
-
-    /// HTML that the page shows in place of the picture.
-    fn html(&self) -> Option<String> {
-        None
-    }
-}
-
-/// The rows of the table beside a figure.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Rows {
-    pub(crate) header: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
-}
-
-impl Rows {
-    /// A table with these columns and no row.
-    pub(crate) fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
-        Self {
-            header: header.into_iter().map(str::to_owned).collect(),
-            rows: Vec::new(),
-        }
-    }
-
-    /// The rows as CSV.
-    pub(crate) fn csv(&self) -> Vec<u8> {
-        let mut table = csv::Writer::from_writer(Vec::new());
-        // Only a failing writer, or rows of other lengths than the header's, fail; a vector does
-        // not.
-        let _ = table.write_record(&self.header);
-        for row in &self.rows {
-            let _ = table.write_record(row);
-        }
-        table.into_inner().unwrap_or_default()
-    }
-}
 
 /// Draws the figures of a plan, each once.
 ///
@@ -125,58 +47,128 @@ pub(crate) fn draw(
     folder: &Path,
     context: &Context,
 ) -> Result<Vec<Drawing>, Error> {
-    let mut names = HashSet::new();
-    let mut drawings = Vec::new();
-    for figure in plan.figures.iter().filter(|it| names.insert(&it.name)) {
+    let mut figures: Vec<&Figure> = Vec::new();
+    let mut scenes: Vec<(&str, String, Scene)> = Vec::new();
+    for figure in &plan.figures {
+        if figures.iter().any(|it| it.name == figure.name) {
+            continue;
+        }
         figure::check(figure, plan).map_err(|what| Error::Draw {
             figure: figure.name.clone(),
             what,
         })?;
+        figures.push(figure);
         for panel in Panel::all(figure, plan, records, folder) {
-            drawings.push(draw_panel(&panel, context));
+            let stem = format!("{}{}", figure.name, panel.suffix);
+            scenes.push((figure.kind.name(), stem, scene(&panel, context)));
         }
     }
-    Ok(drawings)
+    // Two figures of one title differ in their kinds, or else in what no title names.
+    let titles = scenes
+        .iter()
+        .map(|(kind, _, scene)| (scene.title.clone(), *kind));
+    let titles: Vec<(String, &str)> = titles.collect();
+    for (kind, stem, scene) in &mut scenes {
+        let same = titles.iter().filter(|it| it.0 == scene.title);
+        let of_kind = same.clone().filter(|it| it.1 == *kind);
+        match (same.count(), of_kind.count()) {
+            (1, _) => {}
+            (_, 1) => scene.title.push_str(&format!(" ({kind})")),
+            _ => scene.title.push_str(&format!(" ({stem})")),
+        }
+    }
+    let scenes = scenes.into_iter();
+    let drawings = scenes.map(|(_, stem, scene)| chart::draw(stem, &context.about, scene));
+    Ok(drawings.collect())
 }
 
-fn draw_panel(panel: &Panel, context: &Context) -> Drawing {
-    let figure = panel.figure;
-    let data = data(panel);
-    let title = figure.title.clone().unwrap_or_else(|| data.title());
-    let of = panel.of.as_ref().map(|of| format!(": {of}"));
-    let (mut notes, after) = data.notes();
-    notes.extend(context.notes.iter().cloned());
-    notes.extend(after);
-    notes.extend(notes::omitted(panel));
-    let head = Head {
-        stem: format!("{}{}", figure.name, panel.suffix),
-        title: format!("{title}{}", of.unwrap_or_default()),
-        about: &context.about,
-        notes,
+/// The marks of a panel, with a whole title and all notes.
+fn scene(panel: &Panel, context: &Context) -> Scene {
+    let (mut scene, what) = match panel.figure.kind {
+        FigureKind::Curve => (curve::scene(panel), "point"),
+        FigureKind::Cdf => (cdf::scene(panel), "line"),
+        FigureKind::Bars => (bars::scene(panel), "bar"),
+        FigureKind::Deciles => (deciles::scene(panel), "share"),
+        FigureKind::Scatter | FigureKind::Pareto => (scatter::scene(panel), "marker"),
+        FigureKind::HeatMap => (heat_map::scene(panel), "row"),
+        FigureKind::Table => (table::scene(panel), "value"),
+        FigureKind::Stack => (stack::scene(panel), "stack"),
+        FigureKind::Ratios => (ratios::scene(panel), "value"),
     };
-    chart::draw(head, data.as_ref())
+    scene.title = title(panel, &scene.title);
+    let mut notes = notes::faults(panel);
+    notes.extend(context.notes.iter().cloned());
+    notes.extend(notes::lacking(panel));
+    notes.append(&mut scene.notes);
+    notes.extend(notes::merged(panel, what));
+    notes.extend(scene.remarks());
+    notes.extend(notes::omitted(panel));
+    scene.notes = notes;
+    scene
 }
 
-fn data<'a>(panel: &'a Panel<'a>) -> Box<dyn Data + 'a> {
-    match panel.figure.kind {
-        FigureKind::Curve => Box::new(curve::Curves::of(panel)),
-        FigureKind::Cdf => Box::new(cdf::Cdf::of(panel)),
-        FigureKind::Bars => Box::new(bars::Bars::of(panel)),
-        FigureKind::Deciles => Box::new(deciles::Deciles::of(panel)),
-        FigureKind::Scatter | FigureKind::Pareto => Box::new(scatter::Scatter::of(panel)),
-        FigureKind::HeatMap => Box::new(heat_map::HeatMap::of(panel)),
-        FigureKind::Table => Box::new(table::Table::of(panel)),
-        FigureKind::Stack => Box::new(stack::Stacks::of(panel)),
+/// The title of the declaration or the composed one, with what is drawn of the run: the value of
+/// the panel and those of `only`.
+fn title(panel: &Panel, composed: &str) -> String {
+    let figure = panel.figure;
+    let mut title = figure
+        .title
+        .clone()
+        .unwrap_or_else(|| capitalised(composed));
+    if let Some(of) = &panel.of {
+        title.push_str(&format!(": {of}"));
+    }
+    let only = figure.only.iter().filter_map(|(name, value)| {
+        let factor = panel.plan.factor(name)?;
+        let is_telling = factor.values.len() > 1 && figure.title.is_none();
+        is_telling.then(|| factor.label(value))
+    });
+    let only: Vec<String> = only.collect();
+    match only.is_empty() {
+        true => title,
+        false => format!("{title} ({})", only.join(", ")),
     }
 }
 
-/// The style of every figure's title, such as `Hit rate against memory`.
-fn titled(y: &str, x: Option<&str>) -> String {
-    let mut characters = y.chars();
+/// `Hit rate against memory`.
+fn against(panel: &Panel) -> String {
+    let y = panel.y.title();
+    panel
+        .x
+        .map_or(y.to_owned(), |x| format!("{y} against {}", x.title()))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
     let first = characters.next().map(|it| it.to_uppercase().to_string());
-    let y = first.unwrap_or_default() + characters.as_str();
-    match x {
-        Some(x) => format!("{y} against {x}"),
-        None => y,
-    }
+    first.unwrap_or_default() + characters.as_str()
+}
+
+/// A series for each curve; without `by` its legend has no name.
+fn series(panel: &Panel) -> Vec<Series> {
+    let of = |curve: &panel::Curve| Series {
+        name: curve.name.clone(),
+        short: match panel.figure.by {
+            Some(_) => panel.legend_name(curve),
+            None => String::new(),
+        },
+        look: Look::Style(curve.style),
+    };
+    panel.curves.iter().map(of).collect()
+}
+
+/// The values of `y` that a figure reaches: of all trials, and published.
+fn values<'p>(panel: &'p Panel) -> impl Iterator<Item = f64> + Clone + 'p {
+    let measured = panel.trials().filter_map(|it| panel.y.of_record(it.record));
+    let name = panel.y.name();
+    let published = panel
+        .points()
+        .filter_map(move |it| panel.published(it, name));
+    let values: Vec<f64> = measured.chain(published.map(|it| it.0)).collect();
+    values.into_iter()
+}
+
+/// The name of a class or part in a legend.
+fn shortened(name: &str) -> String {
+    units::shortened(name, crate::limits::CELL_CHARACTERS)
 }

@@ -73,10 +73,6 @@ pub struct Plan {
     pub metrics: Vec<Metric>,
     /// The stages, in the order in which they run.
     pub stages: Vec<Stage>,
-    /// What the reasons for which trials are suspect mean: for each reason, the end of the sentence
-    /// `3 of 9 trials are REASON …`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub suspects: BTreeMap<String, String>,
     /// What the first sentence of the report is about. None: its first figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
@@ -271,10 +267,6 @@ pub struct Measured {
     /// Metrics that do not count as they are. Absent: the value counts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flags: BTreeMap<String, Flag>,
-    /// Why the trial as a whole is suspect, such as `generator-limited`: it is drawn hollow. The
-    /// flags say which of its metrics do not count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suspect: Option<String>,
     /// Why the trial does not count as it is. The rule is fixed before the run and is the same for
     /// all trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,13 @@
-//! The legend, above the plot so that it covers no data: rows of symbols with words.
+//! The legend, above the plot so that it covers no data. Its entries are what the marks show: the
+//! series, the shapes that need words, and the states.
 
-use super::mark::{self, BOUND_SHAPE, MISSING_SHAPE};
-use super::svg::{coordinate, width};
-use super::{CurveStyle, INK, Ramp, Svg, WIDTH};
+use std::mem::discriminant;
+
+use super::mark::{Bound, Line, Look, Mark, Scene, Shape, State, draw_one};
+use super::palette::Ramp;
+use super::svg::{Svg, coordinate, width};
+use super::{INK, WIDTH};
+use crate::{limits, units};
 
 const ROW: f64 = 20.0;
 const SIZE: f64 = 12.5;
@@ -11,116 +16,95 @@ const SAMPLE: f64 = 30.0;
 const SHADE: f64 = 10.0;
 const GAP: f64 = 18.0;
 
-/// The symbol of an entry.
-#[derive(Debug, Clone, Copy)]
+/// A symbol and its words.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) sample: Sample,
+    pub(crate) text: String,
+}
+
+impl Entry {
+    pub(crate) fn new(sample: Sample, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { sample, text }
+    }
+}
+
+#[derive(Debug, Clone)]
 pub(crate) enum Sample {
-    /// A line with a marker.
-    Curve(CurveStyle),
-    /// A marker.
-    Marker(CurveStyle),
-    /// A line without colour: class, dashes, width.
-    Line(&'static str, &'static str, &'static str),
-    /// Hollow markers.
-    Hollow,
-    /// A marker with an arrowhead.
-    Bound,
-    /// The cross of missing trials.
-    Missing,
-    /// A ring.
-    Knee,
-    /// A filled rectangle in the colour of a curve.
-    Bar(CurveStyle),
-    /// A filled rectangle in a shade.
-    Shade(Ramp),
+    /// Marks without places.
+    Marks(Look, Vec<Mark>),
     /// All shades.
     Ramp,
-    /// An interval.
-    Interval,
-    /// A circle of that radius.
-    Circle(f64),
-    /// A shape without filling.
-    Outline(&'static str),
-    /// Words alone.
     None,
 }
 
 impl Sample {
-    fn width(self) -> f64 {
+    fn width(&self) -> f64 {
         match self {
+            Self::Marks(..) => SAMPLE,
             Self::Ramp => SHADE * Ramp::STEPS as f64,
             // Without the space before the words.
             Self::None => -6.0,
-            _ => SAMPLE,
         }
     }
 }
 
-/// A symbol and its words.
-pub(crate) type Entry = (Sample, String);
-
-#[derive(Debug)]
-struct Placed {
-    sample: Sample,
-    text: String,
-    /// From the left edge.
-    x: f64,
-    row: usize,
-}
-
-/// The legend of a figure.
+/// The legend of a figure: entries with their places, from the left edge and from the top.
 #[derive(Debug, Default)]
 pub(crate) struct Legend {
-    entries: Vec<Placed>,
+    entries: Vec<(Entry, f64, usize)>,
     rows: usize,
 }
 
 impl Legend {
-    /// A legend of parts, each of which starts a row.
-    pub(crate) fn of(parts: impl IntoIterator<Item = Vec<Entry>>) -> Self {
+    pub(super) fn of(scene: &Scene) -> Self {
         let mut legend = Self::default();
-        for part in parts {
+        for part in [series(scene), keys(scene), scene.key.clone()] {
             legend.rows_of(part);
         }
         legend
     }
 
     /// Its height, pixels.
-    pub(crate) fn height(&self) -> f64 {
+    pub(super) fn height(&self) -> f64 {
         self.rows as f64 * ROW + 14.0
     }
 
     /// Starts a new row and fills rows with as many entries as fit.
     fn rows_of(&mut self, entries: Vec<Entry>) {
         let mut x = LEFT;
-        for (sample, text) in entries {
-            let wide = sample.width() + 6.0 + width(&text, SIZE);
+        for entry in entries {
+            let wide = entry.sample.width() + 6.0 + width(&entry.text, SIZE);
             if x > LEFT && x + wide > WIDTH - LEFT {
                 x = LEFT;
                 self.rows += 1;
             }
-            self.entries.push(Placed {
-                sample,
-                text,
-                x,
-                row: self.rows,
-            });
+            self.entries.push((entry, x, self.rows));
             x += wide + GAP;
         }
-        if x > LEFT {
-            self.rows += 1;
-        }
+        self.rows += usize::from(x > LEFT);
     }
 
     pub(super) fn draw(&self, svg: &mut Svg, top: f64) {
-        svg.group(&[("class", "legend")]);
-        for entry in &self.entries {
-            let middle = top + entry.row as f64 * ROW + ROW / 2.0;
-            sample(svg, entry.sample, entry.x, middle);
-            let style = [("font-size", "12.5"), ("fill", INK)];
+        svg.group(r#"class="legend""#);
+        for (entry, x, row) in &self.entries {
+            let middle = top + *row as f64 * ROW + ROW / 2.0;
+            match &entry.sample {
+                Sample::Marks(look, marks) => {
+                    svg.group(&format!(r#"class="{}""#, look.class()));
+                    for mark in marks {
+                        draw_one(svg, mark, *look, &places(mark, *x, middle), true);
+                    }
+                    svg.close();
+                }
+                Sample::Ramp => ramp(svg, *x, middle),
+                Sample::None => {}
+            }
+            let at = (x + entry.sample.width() + 6.0, middle + 4.3);
             svg.text(
-                entry.x + entry.sample.width() + 6.0,
-                middle + 4.3,
-                &style,
+                at,
+                &format!(r#"font-size="12.5" fill="{INK}""#),
                 &entry.text,
             );
         }
@@ -128,141 +112,120 @@ impl Legend {
     }
 }
 
-fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
+/// Where the points of a sample are, in pixels.
+fn places(mark: &Mark, x: f64, y: f64) -> Vec<(f64, f64)> {
     let centre = x + SAMPLE / 2.0;
-    let at = mark::at(centre, y);
-    let line = |class: &str, stroke: &str, stroke_width: &str, dashes: &str, svg: &mut Svg| {
-        svg.element(
-            "line",
-            &[
-                ("class", class),
-                ("x1", &coordinate(x)),
-                ("x2", &coordinate(x + SAMPLE)),
-                ("y1", &coordinate(y)),
-                ("y2", &coordinate(y)),
-                ("stroke", stroke),
-                ("stroke-width", stroke_width),
-                ("stroke-dasharray", dashes),
-            ],
-        );
-    };
-    match sample {
-        Sample::Curve(style) => {
-            svg.group(&[("class", style.class)]);
-            line("median", style.colour, "2", "none", svg);
-            marker(svg, style, &at);
-            svg.close();
+    match mark.shape {
+        Shape::Line(_) => vec![(x, y), (x + SAMPLE, y)],
+        Shape::Band => vec![
+            (x, y - 6.0),
+            (x + SAMPLE, y - 6.0),
+            (x + SAMPLE, y + 6.0),
+            (x, y + 6.0),
+        ],
+        Shape::Bar | Shape::Tile => vec![(x + 7.0, y + 7.0), (x + 23.0, y - 7.0)],
+        Shape::Interval => vec![(centre, y + 6.0), (centre, y - 6.0)],
+        Shape::Point | Shape::Dot | Shape::Ring(_) | Shape::Words(_) => {
+            vec![(centre, if mark.bound.y { y + 4.0 } else { y })]
         }
-        Sample::Marker(style) => {
-            svg.group(&[("class", style.class)]);
-            marker(svg, style, &at);
-            svg.close();
-        }
-        Sample::Line(class, dashes, stroke_width) => {
-            svg.group(&[("class", "neutral")]);
-            line(class, INK, stroke_width, dashes, svg);
-            svg.close();
-        }
-        Sample::Hollow => {
-            // Two shapes, because hollow markers occur in every shape.
-            for (index, offset) in [(0, -6.0), (1, 6.0)] {
-                let at = mark::at(centre + offset, y);
-                outline(svg, "mark hollow", &at, CurveStyle::of(index).shape);
+    }
+}
+
+/// A mark as a symbol: without values.
+fn sample(mark: &Mark) -> Mark {
+    Mark {
+        shape: mark.shape.clone(),
+        size: match mark.shape {
+            Shape::Interval => 1.0,
+            Shape::Ring(_) => 0.75,
+            _ => mark.size.min(1.5),
+        },
+        ..Mark::default()
+    }
+}
+
+/// The series that have marks, each as it is drawn.
+fn series(scene: &Scene) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (index, series) in scene.series.iter().enumerate() {
+        let own = |mark: &&Mark| mark.series == Some(index) && !mark.at.is_empty();
+        let mut marks: Vec<Mark> = Vec::new();
+        for mark in scene.marks.iter().filter(own) {
+            let is_kept = match mark.shape {
+                Shape::Line(line) => line != Line::PUBLISHED,
+                Shape::Bar | Shape::Point => true,
+                _ => false,
+            };
+            let is_same = |it: &Mark| discriminant(&it.shape) == discriminant(&mark.shape);
+            if is_kept && !marks.iter().any(is_same) {
+                marks.push(sample(mark));
             }
         }
-        Sample::Bound => {
-            let at = mark::at(centre, y + 4.0);
-            let shape = format!("{}{BOUND_SHAPE}", CurveStyle::of(0).shape);
-            outline(svg, "mark", &at, &shape);
+        // Bars have the marker of their series already.
+        if marks.iter().any(|it| it.shape == Shape::Bar) {
+            marks.retain(|it| it.shape == Shape::Bar);
         }
-        Sample::Missing => outline(svg, "absent", &at, MISSING_SHAPE),
-        Sample::Knee => {
-            svg.group(&[("class", "neutral")]);
-            ring(svg, "knee", &at, "7", "1.8");
-            svg.close();
+        if !series.short.is_empty() && !marks.is_empty() {
+            let sample = Sample::Marks(series.look, marks);
+            entries.push(Entry::new(sample, &series.short));
         }
-        Sample::Bar(style) => {
-            svg.group(&[("class", style.class)]);
-            rectangle(svg, "bar", (x + 8.0, y - 6.0), (14.0, 12.0), style.colour);
-            svg.close();
-        }
-        Sample::Shade(shade) => {
-            svg.group(&[("class", shade.class)]);
-            rectangle(svg, "shade", (x + 8.0, y - 6.0), (14.0, 12.0), shade.colour);
-            svg.close();
-        }
-        Sample::Ramp => ramp(svg, x, y),
-        Sample::Interval => {
-            svg.group(&[("class", "neutral")]);
-            mark::interval(svg, centre, y + 7.0, y - 7.0, INK);
-            svg.close();
-        }
-        Sample::Circle(radius) => {
-            svg.group(&[("class", "neutral")]);
-            ring(svg, "knee", &at, &coordinate(radius), "1");
-            svg.close();
-        }
-        Sample::Outline(shape) => outline(svg, "best", &at, shape),
-        Sample::None => {}
     }
+    let more = entries.len().saturating_sub(limits::LEGEND_ENTRIES) as u64;
+    entries.truncate(limits::LEGEND_ENTRIES);
+    if more > 0 {
+        let text = format!("and {}, which the CSV has", units::plural(more, "other"));
+        entries.push(Entry::new(Sample::None, text));
+    }
+    entries
+}
+
+/// The words of shapes, and the states.
+fn keys(scene: &Scene) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut push = |text: &str, mark: Mark| {
+        if !entries.iter().any(|it| it.text == text) {
+            entries.push(Entry::new(Sample::Marks(Look::Ink, vec![mark]), text));
+        }
+    };
+    let drawn = || scene.marks.iter().filter(|mark| !mark.at.is_empty());
+    for mark in drawn().filter(|mark| !mark.key.is_empty()) {
+        push(&mark.key, sample(mark));
+    }
+    for mark in drawn() {
+        let is_marker = matches!(mark.shape, Shape::Point | Shape::Dot | Shape::Bar);
+        let state = |state: &State| Mark {
+            state: state.clone(),
+            ..Mark::default()
+        };
+        match &mark.state {
+            State::Grey(_) if is_marker => push("does not count", state(&mark.state)),
+            State::Failing(_) if is_marker => push("fails here", state(&mark.state)),
+            State::Missing(_) if is_marker => push("missing", state(&mark.state)),
+            State::Published(_) if is_marker => push("published", state(&mark.state)),
+            _ => {}
+        }
+        if mark.bound.x || mark.bound.y {
+            let bound = Bound::y(true);
+            push(
+                "lower bound",
+                Mark {
+                    bound,
+                    ..Mark::default()
+                },
+            );
+        }
+    }
+    entries
 }
 
 fn ramp(svg: &mut Svg, x: f64, y: f64) {
     for step in 0..Ramp::STEPS {
-        let shade = Ramp::step(step);
-        svg.group(&[("class", shade.class)]);
-        let left = x + step as f64 * SHADE;
-        rectangle(svg, "shade", (left, y - 6.0), (SHADE, 12.0), shade.colour);
-        svg.close();
+        let Ramp { class, colour } = Ramp::step(step);
+        let [x, y] = [x + step as f64 * SHADE, y - 6.0].map(coordinate);
+        let area = format!(r#"x="{x}" y="{y}" width="10" height="12""#);
+        svg.tag(
+            "rect",
+            &format!(r#"class="shade {class}" {area} fill="{colour}""#),
+        );
     }
-}
-
-fn marker(svg: &mut Svg, style: CurveStyle, at: &str) {
-    let shape = [
-        ("class", "mark"),
-        ("transform", at),
-        ("d", style.shape),
-        ("fill", style.colour),
-        ("stroke", style.colour),
-    ];
-    svg.element("path", &shape);
-}
-
-fn ring(svg: &mut Svg, class: &str, at: &str, radius: &str, stroke_width: &str) {
-    let style = [
-        ("class", class),
-        ("transform", at),
-        ("r", radius),
-        ("fill", "none"),
-        ("stroke", INK),
-        ("stroke-width", stroke_width),
-    ];
-    svg.element("circle", &style);
-}
-
-fn rectangle(svg: &mut Svg, class: &str, at: (f64, f64), size: (f64, f64), colour: &str) {
-    let [x, y, width, height] = [at.0, at.1, size.0, size.1].map(coordinate);
-    let style = [
-        ("class", class),
-        ("x", x.as_str()),
-        ("y", y.as_str()),
-        ("width", width.as_str()),
-        ("height", height.as_str()),
-        ("fill", colour),
-    ];
-    svg.element("rect", &style);
-}
-
-fn outline(svg: &mut Svg, class: &str, at: &str, shape: &str) {
-    svg.group(&[("class", "neutral")]);
-    let style = [
-        ("class", class),
-        ("transform", at),
-        ("d", shape),
-        ("fill", "none"),
-        ("stroke", INK),
-        ("stroke-width", "1.2"),
-    ];
-    svg.element("path", &style);
-    svg.close();
 }

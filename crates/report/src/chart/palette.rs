@@ -31,6 +31,9 @@ const SHAPES: [&str; 7] = [
     "M-1.2,-3.6h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4v-2.4h2.4z",
 ];
 
+/// Dashes of the first seven curves, of the next seven, and so on.
+pub(crate) const DASHES: [&str; 7] = ["none", "9 3", "5 2 1.5 2", "1.5 2.5", "12 4", "6 6", "2 6"];
+
 /// The style of one curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CurveStyle {
@@ -40,6 +43,8 @@ pub(crate) struct CurveStyle {
     pub(crate) colour: &'static str,
     /// Path of its marker.
     pub(crate) shape: &'static str,
+    /// Dashes of its line: solid, unless its colour is taken.
+    pub(crate) dashes: &'static str,
 }
 
 impl CurveStyle {
@@ -51,6 +56,7 @@ impl CurveStyle {
             class: CLASSES[colour],
             colour: COLOURS[colour],
             shape: SHAPES[(index + index / COLOURS.len()) % SHAPES.len()],
+            dashes: DASHES[index / COLOURS.len() % DASHES.len()],
         }
     }
 }

@@ -1,477 +1,205 @@
-//! `y` against `x`: a marker for each trial, a solid line for the median, a dashed one for the
-//! maximum and a dotted one for the minimum.
+//! `y` against `x`: a marker for each trial, a line through the medians of what counts, and a band
+//! from the least to the greatest of them.
 //!
-//! The trials of a point are drawn side by side if they have the same `x`. A point without a
-//! measurement interrupts the lines; a cross at the bottom says how many of its trials are missing.
+//! The trials of a point are drawn side by side if they have the same `x`. A point without a median
+//! interrupts line and band.
 
 use measure::{KNEE_FACTOR, Knee, TailPoint};
 
 use super::dimension::Dimension;
+use super::grid::{Placed, Position};
 use super::panel::{Curve, Panel, Point, Trial};
-use super::{Data, Rows, Spread, notes, titled};
-use crate::chart::axis::Axis;
-use crate::chart::legend::{Entry, Legend, Sample};
-use crate::chart::mark::{self, BOUND_SHAPE, GUIDE_DASHES, MAXIMUM_DASHES, MINIMUM_DASHES};
+use super::summary::{self, Summary};
+use super::{against, notes, series, values};
+use crate::chart::mark::{Line, Mark, Scene, Shape, State};
 use crate::chart::side::Side;
-use crate::chart::svg::{Svg, coordinate, coordinates};
-use crate::chart::{Field, INK};
-use crate::{limits, units};
 
-const KNEE_RADIUS: &str = "11";
+/// A ring around the median at the knee.
+const KNEE: &str = "M-11,0a11,11 0 1 0 22,0a11,11 0 1 0 -22,0z";
 /// Greatest distance of a trial from its `x`, and of neighbouring trials from each other, when the
 /// trials of a point are drawn side by side. Pixels.
 const SIDE_BY_SIDE: f64 = 7.0;
 const SIDE_STEP: f64 = 3.0;
-/// Widths of the median lines: where two coincide, the wider one stays visible.
-const MEDIAN_WIDTHS: [&str; 2] = ["2.8", "1.7"];
 
-/// The data of a curve figure.
-pub(super) struct Curves<'a> {
-    panel: &'a Panel<'a>,
-    x: Dimension<'a>,
-    /// The knee of each curve, as a value of `x`. None: it has none, or none is asked for.
-    knees: Vec<Option<f64>>,
-    axes: (Side, Side),
-    /// The trials of a point are drawn side by side.
-    is_spread: bool,
+pub(super) fn scene(panel: &Panel) -> Scene {
+    // The declaration has been checked: a curve has an `x`.
+    let x = panel.x.unwrap_or(panel.y);
+    let axes = axes(panel, x);
+    let guide = panel.figure.diagonal.then(|| diagonal(panel, x, &axes));
+    let mut scene = Scene::new(against(panel), axes, series(panel));
+    scene.marks.extend(guide);
+    for own in panel.curves.iter().enumerate() {
+        for point in &own.1.points {
+            scene.marks.extend(points(panel, x, own, point));
+        }
+        scene.marks.extend(lines(panel, own));
+        let knee = panel
+            .figure
+            .knee
+            .as_ref()
+            .and_then(|metric| knee_of(own.1, metric));
+        if let Some(mark) = knee.and_then(|at| knee_mark(panel, own, x, at)) {
+            let words = format!(" (knee {})", x.text(mark.at[0].0));
+            scene.series[own.0].short.push_str(&words);
+            scene.marks.push(mark);
+        }
+    }
+    scene.notes.extend(notes::without_value(panel, panel.y));
+    scene.notes.extend(notes::bounds(panel, panel.y));
+    scene
 }
 
-impl<'a> Curves<'a> {
-    pub(super) fn of(panel: &'a Panel<'a>) -> Self {
-        // The declaration has been checked: a curve has an `x`.
-        let x = panel.x.unwrap_or(panel.y);
-        let figure = panel.figure;
-        let knee = figure.knee.as_ref();
-        let knees = panel
-            .curves
-            .iter()
-            .map(|curve| knee_of(panel, curve, knee?));
-        Self {
-            panel,
-            x,
-            knees: knees.collect(),
-            axes: axes(panel, x),
-            // On the diagonal, different values of `x` are apart already.
-            is_spread: !figure.diagonal && panel.is_over_setting(),
-        }
+/// The marks of a point: its trials, what is missing or published, and its median, which the line
+/// draws unless it is of trials that fail.
+fn points(panel: &Panel, x: Dimension, curve: (usize, &Curve), point: &Point) -> Vec<Mark> {
+    // On the diagonal, different values of `x` are apart already.
+    let is_spread = !panel.figure.diagonal && panel.is_over_setting();
+    let placed = |at| Placed {
+        at: 0,
+        position: Position::of(x, at),
+        curve,
+        point,
+    };
+    let trials = point.trials.iter().map(|&trial| {
+        let at = x.of_record(trial.record);
+        let mark = panel.trial(&placed(at), trial, at);
+        let aside = if is_spread { aside(trial, point) } else { 0.0 };
+        Mark { aside, ..mark }
+    });
+    let mut marks: Vec<Mark> = trials.collect();
+    let placed = placed(point.at);
+    marks.extend(panel.beside(&placed, point.at));
+    if let Some(of) = Summary::of(point, panel.y) {
+        let is_failing = matches!(of.state, State::Failing(_)) && of.is_spread();
+        let at = point.at.filter(|_| is_failing).map(|at| (at, of.value));
+        let mark = panel.median(&placed, &of);
+        marks.push(Mark {
+            at: at.into_iter().collect(),
+            size: 1.5,
+            ..mark
+        });
     }
-
-    fn curves(&self) -> impl Iterator<Item = (&Curve<'a>, Option<f64>)> {
-        self.panel.curves.iter().zip(self.knees.iter().copied())
-    }
-
-    fn is_lower_bound(&self, trial: Trial) -> bool {
-        trial.measured.is_lower_bound(self.panel.y.name())
-    }
-
-    /// The entries for lines and markers.
-    fn key(&self) -> Vec<Entry> {
-        let panel = self.panel;
-        let mut key = vec![
-            (Sample::Line("median", "none", "2"), "median".to_owned()),
-            (
-                Sample::Line("maximum", MAXIMUM_DASHES, "1.2"),
-                "maximum".to_owned(),
-            ),
-            (
-                Sample::Line("minimum", MINIMUM_DASHES, "1.4"),
-                "minimum".to_owned(),
-            ),
-        ];
-        if panel.figure.diagonal {
-            let composed = || format!("{} = {}", panel.y.title(), self.x.title());
-            let title = panel.figure.diagonal_title.clone();
-            key.push((
-                Sample::Line("guide", GUIDE_DASHES, "1"),
-                title.unwrap_or_else(composed),
-            ));
-        }
-        if self.knees.iter().any(Option::is_some) {
-            key.push((Sample::Knee, "knee".to_owned()));
-        }
-        let has_bound = panel.trials().any(|trial| self.is_lower_bound(trial));
-        key.extend(notes::marked(panel, has_bound));
-        key
-    }
+    marks
 }
 
-impl Data for Curves<'_> {
-    fn title(&self) -> String {
-        titled(self.panel.y.title(), Some(self.x.title()))
+/// The line through the medians, the bands around it, and the line through published values.
+fn lines(panel: &Panel, (index, curve): (usize, &Curve)) -> Vec<Mark> {
+    let (series, y) = (Some(index), panel.y);
+    let is_of_many = panel.points().any(|it| it.trials.len() > 1);
+    let (mut median, mut published, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for point in &curve.points {
+        let at = point.at.unwrap_or(f64::NAN);
+        let of = Summary::of(point, y).filter(Summary::counts);
+        let spread = point.spread(y).filter(|_| of.is_some() && at.is_finite());
+        ends.push(spread.map(|spread| (at, spread)));
+        median.push((at, of.map_or(f64::NAN, |of| of.value)));
+        published.extend(
+            panel
+                .published(point, y.name())
+                .map(|(value, _)| (at, value)),
+        );
     }
-
-    fn rows(&self) -> Rows {
-        let panel = self.panel;
-        let (x, y) = (self.x, panel.y);
-        let mut rows = Rows::new(["curve", "row", "trial", x.name(), y.name(), "flag"]);
-        for (curve, knee) in self.curves() {
-            let mut push = |row: &str, trial: &str, at: Option<f64>, y: String, flag: String| {
-                let at = at.map(|at| x.plain(at)).unwrap_or_default();
-                let cells = [&curve.name, row, trial, &at, &y, &flag];
-                rows.rows.push(cells.map(str::to_owned).to_vec());
-            };
-            for point in &curve.points {
-                for trial in &point.trials {
-                    let at = x.of_record(trial.record);
-                    let value = y.of_record(trial.record).map(|value| value.to_string());
-                    let flag = flag_words(*trial, y.name());
-                    push(
-                        "trial",
-                        &trial.record.id,
-                        at,
-                        value.unwrap_or_default(),
-                        flag,
-                    );
-                }
-                if let Some(spread) = point.spread(y) {
-                    let ends = [
-                        ("median", spread.median),
-                        ("minimum", spread.min),
-                        ("maximum", spread.max),
-                    ];
-                    for (row, value) in ends {
-                        push(row, "", point.at, value.to_string(), String::new());
-                    }
-                }
-                if point.missing() > 0 {
-                    let flag = format!("{} of {}", point.missing(), point.planned);
-                    push("missing", "", point.at, String::new(), flag);
-                }
-            }
-            if knee.is_some() {
-                push("knee", "", knee, String::new(), String::new());
-            }
-        }
-        rows
+    let key = if is_of_many { "median" } else { "" };
+    let mut marks = vec![
+        Mark::line(Line::MEDIAN, median, series, key),
+        Mark::line(Line::PUBLISHED, published, series, ""),
+    ];
+    for ends in ends
+        .split(Option::is_none)
+        .filter(|ends| is_of_many && ends.len() > 1)
+    {
+        let ends = || ends.iter().flatten();
+        let low = ends().map(|(at, spread)| (*at, spread.min));
+        let high = ends().rev().map(|(at, spread)| (*at, spread.max));
+        let (shape, at) = (Shape::Band, low.chain(high).collect());
+        let key = "range of the trials".to_owned();
+        marks.push(Mark {
+            shape,
+            at,
+            series,
+            key,
+            ..Mark::default()
+        });
     }
-
-    fn notes(&self) -> (Vec<String>, Vec<String>) {
-        let panel = self.panel;
-        let mut after: Vec<String> = notes::lacking(panel).into_iter().collect();
-        after.extend(notes::unmeasured(panel, &self.axes.1.axis));
-        after.extend(notes::beside(panel, self.x, &self.axes.0.axis));
-        after.extend(notes::lower_bounds(panel));
-        if panel.is_general() {
-            after.extend(notes::merged(panel, "point"));
-        }
-        if self.is_spread && panel.points().any(|point| point.planned > 1) {
-            let what = match self.x {
-                Dimension::Metric(metric) if metric.unit.as_str() == "/s" => "rate",
-                _ => "setting",
-            };
-            after.push(format!("The trials of one {what} are drawn side by side."));
-        }
-        (notes::hollow(panel).into_iter().collect(), after)
-    }
-
-    fn description(&self) -> String {
-        let sentence = |curve: &Curve| {
-            let medians: Vec<(f64, f64)> = (curve.points.iter())
-                .filter_map(|point| Some((point.at?, point.spread(self.panel.y)?.median)))
-                .collect();
-            let words = |(at, value): (f64, f64)| {
-                format!("{} {}", self.panel.y.text(value), self.x.place(at))
-            };
-            match (medians.first(), medians.last()) {
-                (Some(&first), Some(&last)) => {
-                    format!(
-                        "{}: median {} to {}.",
-                        curve.name,
-                        words(first),
-                        words(last)
-                    )
-                }
-                _ => format!("{}: no measurement.", curve.name),
-            }
-        };
-        let sentences: Vec<String> = self.panel.curves.iter().map(sentence).collect();
-        sentences.join(" ")
-    }
-
-    fn legend(&self) -> Legend {
-        let entry = |(curve, knee): (&Curve, Option<f64>)| {
-            let name = units::shortened(&curve.short, limits::NAME_CHARACTERS);
-            let knee = knee.map(|at| format!(" (knee {})", self.x.text(at)));
-            let text = format!("{name}{}", knee.unwrap_or_default());
-            (Sample::Curve(curve.style), text)
-        };
-        Legend::of([self.curves().map(entry).collect(), self.key()])
-    }
-
-    fn axes(&self) -> Option<(Side, Side)> {
-        Some(self.axes.clone())
-    }
-
-    fn draw(&self, svg: &mut Svg, field: &Field) {
-        if self.panel.figure.diagonal {
-            guide(svg, field);
-        }
-        for part in [Self::markers, Self::lines] {
-            for (curve, knee) in self.curves() {
-                let class = format!("server {}", curve.style.class);
-                svg.group(&[("class", &class), ("data-server", &curve.name)]);
-                part(self, svg, field, curve, knee);
-                svg.close();
-            }
-        }
-    }
+    marks
 }
 
-/// Both axes over all trials.
+/// Both axes over all trials; on a diagonal, one range for both.
 fn axes(panel: &Panel, x: Dimension) -> (Side, Side) {
     let figure = panel.figure;
-    let values = || {
-        let values = panel.trials().filter_map(|it| panel.y.of_record(it.record));
-        values.collect::<Vec<f64>>().into_iter()
-    };
     let at = || {
         let points = panel.points().filter_map(|point| point.at);
         // Where trials of a point differ in `x`, each must be within.
         let own = panel.trials().filter_map(|it| x.of_record(it.record));
-        let own = own.filter(|_| !panel.is_over_setting());
-        points.chain(own).collect::<Vec<f64>>().into_iter()
+        points.chain(own.filter(|_| !panel.is_over_setting()))
     };
     let (unit, title) = (figure.unit.as_ref(), figure.y_title.as_ref());
     if figure.diagonal {
-        // One range for both axes, so that equal values lie on the diagonal.
-        let all = || values().chain(at());
+        let all = || values(panel).chain(at());
         let vertical = panel.y.vertical(figure.scale, all(), unit, title);
         return (x.horizontal(Some(figure.scale), all()), vertical);
     }
     (
         x.horizontal(figure.x_scale, at()),
-        panel.y.vertical(figure.scale, values(), unit, title),
+        panel.y.vertical(figure.scale, values(panel), unit, title),
     )
 }
 
-/// The knee of a curve: the last `x` before a metric leaves its plateau. Values that do not count
-/// are left out; where they are more than half of a point, the point is.
-fn knee_of(panel: &Panel, curve: &Curve, metric: &str) -> Option<f64> {
+fn diagonal(panel: &Panel, x: Dimension, axes: &(Side, Side)) -> Mark {
+    let (across, up) = (&axes.0.axis, &axes.1.axis);
+    let least = across.value(across.start).max(up.value(up.start));
+    let end = across.greatest().min(up.greatest());
+    let title = panel.figure.diagonal_title.clone();
+    let title = title.unwrap_or_else(|| format!("{} = {}", panel.y.title(), x.title()));
+    Mark::line(Line::RULE, vec![(least, least), (end, end)], None, &title)
+}
+
+/// The knee of a curve: the last `x` before a metric leaves its plateau. Where more than half of a
+/// point's values do not count, the point does not.
+fn knee_of(curve: &Curve, metric: &str) -> Option<f64> {
     let mut points = Vec::new();
-    for point in &curve.points {
-        let Some(level) = point.at else { continue };
-        for trial in &point.trials {
-            let Some(value) = trial.measured.metric(metric) else {
-                continue;
-            };
-            points.push(TailPoint {
-                level,
-                tail: value.max(0.0),
-                generator_limited: trial.measured.valid(metric).is_none(),
-            });
-        }
+    for (point, trial) in curve
+        .points
+        .iter()
+        .flat_map(|it| it.trials.iter().map(move |of| (it, of)))
+    {
+        let value = point.at.zip(trial.measured.metric(metric));
+        points.extend(value.map(|(level, tail)| TailPoint {
+            level,
+            tail: tail.max(0.0),
+            generator_limited: matches!(summary::state(trial.measured, metric), State::Grey(_)),
+        }));
     }
-    panel.plan.metric(metric)?;
     Knee::of(&points, KNEE_FACTOR).map(|knee| knee.level)
 }
 
-/// How a value counts, in words: `lower bound`, why it is invalid, why the trial is suspect.
-pub(super) fn flag_words(trial: Trial, metric: &str) -> String {
-    let bound = trial.measured.is_lower_bound(metric);
-    let mut words: Vec<&str> = Vec::new();
-    words.extend(bound.then_some("lower bound"));
-    let flag = trial.measured.flags.get(metric);
-    words.extend(flag.and_then(|flag| flag.invalid.as_deref()));
-    words.extend(trial.measured.suspect.as_deref());
-    words.dedup();
-    words.join("; ")
-}
-
-/// The diagonal.
-fn guide(svg: &mut Svg, field: &Field) {
-    let ends = |axis: &Axis| (axis.value(axis.start), axis.greatest());
-    let ((x_least, x_end), (y_least, y_end)) = (ends(&field.x.axis), ends(&field.y.axis));
-    let (least, end) = (x_least.max(y_least), x_end.min(y_end));
-    if let (Some(from), Some(to)) = (field.pixel(least, least), field.pixel(end, end)) {
-        svg.element(
-            "polyline",
-            &[
-                ("class", "guide"),
-                ("points", &coordinates(&[from, to])),
-                ("fill", "none"),
-                ("stroke", INK),
-                ("stroke-opacity", "0.55"),
-                ("stroke-width", "1"),
-                ("stroke-dasharray", GUIDE_DASHES),
-            ],
-        );
-    }
-}
-
-/// Class, which end of a spread, width and dashes of a line.
-type LineStyle = (&'static str, fn(&Spread) -> f64, &'static str, &'static str);
-
-impl Curves<'_> {
-    fn markers(&self, svg: &mut Svg, field: &Field, curve: &Curve, _knee: Option<f64>) {
-        for point in &curve.points {
-            for &trial in &point.trials {
-                self.marker(svg, field, curve, point, trial);
-            }
-            self.absent(svg, field, curve, point);
-        }
-    }
-
-    fn marker(&self, svg: &mut Svg, field: &Field, curve: &Curve, point: &Point, trial: Trial) {
-        let y = self.panel.y;
-        let at = self.x.of_record(trial.record);
-        let Some((at, value)) = at.zip(y.of_record(trial.record)) else {
-            return;
-        };
-        let Some((pixel_x, pixel_y)) = field.pixel(at, value) else {
-            return;
-        };
-        let aside = match self.is_spread {
-            true => aside(trial, point),
-            false => 0.0,
-        };
-        let suspect = trial.measured.suspect.as_deref();
-        let is_bound = self.is_lower_bound(trial);
-        let shape = match is_bound {
-            true => format!("{}{BOUND_SHAPE}", curve.style.shape),
-            false => curve.style.shape.to_owned(),
-        };
-        let hint = format!(
-            "{}: {}{} {}{}, trial {} of {}{}",
-            curve.name,
-            units::lower_bound(is_bound),
-            y.text(value),
-            self.x.place(at),
-            self.panel.aside(&trial.record.factors),
-            trial.number + 1,
-            point.planned,
-            suspect.map(|why| format!(", {why}")).unwrap_or_default(),
-        );
-        let is_hollow = suspect.is_some();
-        let at = mark::at(pixel_x + aside, pixel_y);
-        let aside = coordinate(aside);
-        svg.hinted(
-            "path",
-            &[
-                ("data-aside", &aside),
-                ("class", if is_hollow { "mark hollow" } else { "mark" }),
-                ("transform", &at),
-                ("d", &shape),
-                (
-                    "fill",
-                    if is_hollow {
-                        "none"
-                    } else {
-                        curve.style.colour
-                    },
-                ),
-                ("fill-opacity", "0.5"),
-                ("stroke", curve.style.colour),
-                ("stroke-width", if is_hollow { "1.2" } else { "0.7" }),
-            ],
-            &hint,
-        );
-    }
-
-    /// A cross at the bottom of the plot if trials are missing.
-    fn absent(&self, svg: &mut Svg, field: &Field, curve: &Curve, point: &Point) {
-        let missing = point.missing();
-        let Some(at) = point.at.filter(|_| missing > 0) else {
-            return;
-        };
-        let Some(x) = field.pixel_x(at) else {
-            return;
-        };
-        let hint = format!(
-            "{}: {missing} of {} trials missing {}",
-            curve.name,
-            point.planned,
-            self.x.place(at),
-        );
-        mark::missing(svg, (x, field.bottom() - 7.0), curve.style.colour, &hint);
-    }
-
-    fn lines(&self, svg: &mut Svg, field: &Field, curve: &Curve, knee: Option<f64>) {
-        let median = MEDIAN_WIDTHS[curve.index % MEDIAN_WIDTHS.len()];
-        let styles: [LineStyle; 3] = [
-            ("maximum", |spread| spread.max, "1.2", MAXIMUM_DASHES),
-            ("minimum", |spread| spread.min, "1.4", MINIMUM_DASHES),
-            ("median", |spread| spread.median, median, "none"),
-        ];
-        for (class, end, stroke_width, dashes) in styles {
-            for points in self.pieces(field, curve, end) {
-                svg.element(
-                    "polyline",
-                    &[
-                        ("class", class),
-                        ("points", &coordinates(&points)),
-                        ("fill", "none"),
-                        ("stroke", curve.style.colour),
-                        ("stroke-width", stroke_width),
-                        ("stroke-linejoin", "round"),
-                        ("stroke-dasharray", dashes),
-                    ],
-                );
-            }
-        }
-        if let Some(at) = knee {
-            self.knee(svg, field, curve, at);
-        }
-    }
-
-    /// The pieces of a line, of two points at least.
-    fn pieces(
-        &self,
-        field: &Field,
-        curve: &Curve,
-        end: fn(&Spread) -> f64,
-    ) -> Vec<Vec<(f64, f64)>> {
-        let mut piece: Vec<(f64, f64)> = Vec::new();
-        let mut pieces = Vec::new();
-        for point in &curve.points {
-            let value = point.spread(self.panel.y).map(|spread| end(&spread));
-            let place = point.at.zip(value);
-            match place.and_then(|(at, value)| field.pixel(at, value)) {
-                Some(place) => piece.push(place),
-                None => pieces.push(std::mem::take(&mut piece)),
-            }
-        }
-        pieces.push(piece);
-        pieces.retain(|points| points.len() > 1);
-        pieces
-    }
-
-    /// A ring around the median at the knee.
-    fn knee(&self, svg: &mut Svg, field: &Field, curve: &Curve, at: f64) {
-        let point = curve.points.iter().find(|point| point.at == Some(at));
-        let Some(spread) = point.and_then(|point| point.spread(self.panel.y)) else {
-            return;
-        };
-        let Some((x, y)) = field.pixel(at, spread.median) else {
-            return;
-        };
-        let place = self.x.place(at);
-        let hint = format!(
+fn knee_mark(panel: &Panel, curve: (usize, &Curve), x: Dimension, at: f64) -> Option<Mark> {
+    let point = curve.1.points.iter().find(|point| point.at == Some(at))?;
+    let (of, place) = (Summary::of(point, panel.y)?, x.place(at));
+    let position = Position::of(x, Some(at));
+    let placed = Placed {
+        at: 0,
+        position,
+        curve,
+        point,
+    };
+    Some(Mark {
+        shape: Shape::Ring(KNEE),
+        at: vec![(at, of.value)],
+        hint: format!(
             "{}: the knee, {}",
-            curve.name,
+            curve.1.name,
             place.trim_start_matches("at ")
-        );
-        svg.hinted(
-            "circle",
-            &[
-                ("class", "knee"),
-                ("transform", &mark::at(x, y)),
-                ("r", KNEE_RADIUS),
-                ("fill", "none"),
-                ("stroke", curve.style.colour),
-                ("stroke-width", "1.8"),
-            ],
-            &hint,
-        );
-    }
+        ),
+        tells: format!("knee {place}"),
+        key: "knee".to_owned(),
+        ..panel.mark(&placed, "knee", "", None)
+    })
 }
 
 /// Horizontal offset of a trial, in pixels, so that markers do not hide each other.
 fn aside(trial: Trial, point: &Point) -> f64 {
     let middle = f64::from(point.planned.saturating_sub(1)) / 2.0;
-    let step = if middle > 0.0 {
-        (SIDE_BY_SIDE / middle).min(SIDE_STEP)
-    } else {
-        0.0
-    };
+    let step = (SIDE_BY_SIDE / middle.max(0.5)).min(SIDE_STEP);
     (f64::from(trial.number) - middle) * step
 }

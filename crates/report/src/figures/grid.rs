@@ -5,18 +5,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::notes;
-use super::panel::{Panel, Point};
-use crate::cell::{CONFIDENCE, Values};
+use super::dimension::Dimension;
+use super::panel::{Curve, Panel, Point};
 use crate::record::Factor;
 
 /// The points of a panel by position and curve.
-pub(super) struct Grid<'a> {
+pub(super) struct Grid<'p, 'a> {
     /// The words for the positions. Empty: there is no word.
     pub(super) title: String,
     pub(super) positions: Vec<Position>,
-    /// The point at each position, for each curve. None: the design has no such cell.
-    pub(super) entries: Vec<Vec<Option<GridEntry<'a>>>>,
+    /// For each curve, the point at each position. None: the design has no such cell.
+    points: Vec<Vec<Option<&'p Point<'a>>>>,
+    curves: &'p [Curve<'a>],
 }
 
 /// A value of `x`, or a cell.
@@ -28,86 +28,64 @@ pub(super) struct Position {
     pub(super) plain: String,
 }
 
-/// A point and the values of `y` that count.
-#[derive(Debug, Clone)]
-pub(super) struct GridEntry<'a> {
-    pub(super) point: &'a Point<'a>,
-    pub(super) values: Values,
+impl Position {
+    pub(super) fn of(x: Dimension, at: Option<f64>) -> Self {
+        Self {
+            label: at.map(|at| x.text(at)).unwrap_or_default(),
+            plain: at.map(|at| x.plain(at)).unwrap_or_default(),
+        }
+    }
 }
 
-impl<'a> Grid<'a> {
-    pub(super) fn of(panel: &'a Panel<'a>) -> Self {
+/// A point at its place.
+#[derive(Clone)]
+pub(super) struct Placed<'p, 'a> {
+    /// The index of its position.
+    pub(super) at: usize,
+    pub(super) position: Position,
+    /// The curve and its index among those drawn.
+    pub(super) curve: (usize, &'p Curve<'a>),
+    pub(super) point: &'p Point<'a>,
+}
+
+impl<'p, 'a> Grid<'p, 'a> {
+    pub(super) fn of(panel: &'p Panel<'a>) -> Self {
         let (keys, positions): (Vec<Key>, Vec<Position>) = positions(panel).into_iter().unzip();
-        let entry = |point: &'a Point<'a>| GridEntry {
-            point,
-            values: point.values(panel.y.name()),
-        };
-        let row = |points: &'a [Point<'a>]| {
+        let row = |curve: &'p Curve<'a>| {
             let mut by_key: HashMap<Key, &Point> = HashMap::new();
-            for point in points {
+            for point in &curve.points {
                 by_key.entry(key_of(panel, point)).or_insert(point);
             }
-            let at = |key: &Key| by_key.get(key).copied().map(entry);
-            keys.iter().map(at).collect()
+            keys.iter().map(|key| by_key.get(key).copied()).collect()
         };
-        let curves = panel.curves.iter();
         Self {
             title: title(panel),
-            entries: curves.map(|curve| row(&curve.points)).collect(),
+            points: panel.curves.iter().map(row).collect(),
+            curves: &panel.curves,
             positions,
         }
     }
 
-    /// All points that the design has.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &GridEntry<'a>> {
-        self.entries.iter().flatten().flatten()
+    pub(super) fn labels(&self) -> Vec<String> {
+        self.positions.iter().map(|it| it.label.clone()).collect()
     }
 
-    /// The points of a curve with their positions.
-    pub(super) fn of_curve(
-        &self,
-        index: usize,
-    ) -> impl Iterator<Item = (usize, &Position, &GridEntry<'a>)> {
-        let entries = self.entries.get(index).into_iter().flatten();
-        let placed = self.positions.iter().enumerate().zip(entries);
-        placed.filter_map(|((at, position), entry)| Some((at, position, entry.as_ref()?)))
-    }
-
-    /// The note on points without a median.
-    pub(super) fn without_value(&self, panel: &Panel) -> Option<String> {
-        let mut names = Vec::new();
-        for (index, curve) in panel.curves.iter().enumerate() {
-            let absent = self
-                .of_curve(index)
-                .filter(|(_, _, it)| it.values.median().is_none());
-            names.extend(absent.map(|(_, _, entry)| panel.point_name(curve, entry.point)));
-        }
-        notes::without_value(names)
-    }
-
-    /// What the intervals of the medians are: depends on the number of trials.
-    pub(super) fn interval_words(&self) -> &'static str {
-        let estimates = self.entries().filter_map(|entry| entry.values.median());
-        let full: Vec<bool> = estimates
-            .map(|it| it.interval.confidence >= CONFIDENCE)
-            .collect();
-        match (full.contains(&true), full.contains(&false)) {
-            (true, true) => "95 % interval of the median, or range of fewer than six trials",
-            (_, false) => "95 % interval of the median",
-            (false, true) => "range of the trials",
-        }
-    }
-
-    /// The note on intervals that too few trials make ranges.
-    pub(super) fn too_few(&self) -> Option<String> {
-        let estimates = self.entries().filter_map(|entry| entry.values.median());
-        let few = estimates.filter(|it| it.interval.confidence < CONFIDENCE);
-        let least = few.map(|it| it.samples).min()?;
-        let trials = crate::units::plural(least as u64, "trial");
-        Some(format!(
-            "Too few trials for a 95 % interval of a median, which needs six: the interval is then \
-             the range of the trials (as few as {trials})."
-        ))
+    /// All points, by curve.
+    pub(super) fn placed(&self) -> impl Iterator<Item = Placed<'_, 'a>> {
+        let curves = self.curves.iter().enumerate().zip(&self.points);
+        curves.flat_map(|(curve, points)| {
+            let placed = self.positions.iter().enumerate().zip(points);
+            placed.filter_map(move |((at, position), point)| {
+                let point = (*point)?;
+                let position = position.clone();
+                Some(Placed {
+                    at,
+                    position,
+                    curve,
+                    point,
+                })
+            })
+        })
     }
 }
 
@@ -149,10 +127,7 @@ fn key_of(panel: &Panel, point: &Point) -> Key {
 
 fn position_of(panel: &Panel, point: &Point) -> Position {
     if let Some((x, at)) = panel.x.zip(point.at) {
-        return Position {
-            label: x.text(at),
-            plain: x.plain(at),
-        };
+        return Position::of(x, Some(at));
     }
     let text = |factor: &&Factor| Some(factor.value_text(point.factors.get(&factor.name)?));
     let values: Vec<String> = panel.telling.iter().filter_map(text).collect();

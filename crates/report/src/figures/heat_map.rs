@@ -1,290 +1,102 @@
 //! The series `y` over time, a row for each value of `x`, as shades.
 //!
-//! A shade is the median over the trials. Long series are drawn in columns of several numbers, of
-//! which it is the mean. Where no trial has a number, the paper shows.
+//! A shade is the median over the trials that count. Long series are drawn in columns of several
+//! numbers, of which it is the mean. Where no trial has a number, the paper shows.
 
-use super::dimension::{self, names_side};
-use super::grid::{Grid, GridEntry, Position};
+use super::cells::row;
+use super::dimension::{self, NAMES, names_side};
+use super::grid::{Grid, Placed};
+use super::notes;
 use super::panel::Panel;
-use super::{Data, Rows, notes, titled};
+use super::summary::counting;
+use crate::chart::Ramp;
 use crate::chart::axis::Axis;
-use crate::chart::legend::{Entry, Legend, Sample};
-use crate::chart::mark;
+use crate::chart::legend::{Entry, Sample};
+use crate::chart::mark::{Look, Mark, Scene, Series, Shape, State};
 use crate::chart::side::{LABEL_SIZE, Side};
-use crate::chart::svg::{self, Svg};
-use crate::chart::{Field, PLOT_HEIGHT, PLOT_LEFT, Ramp};
+use crate::chart::svg;
 use crate::figure::Scale;
 use crate::record::Unit;
 use crate::{limits, units};
 
-/// Greatest width of the labels of the rows, and of what is left of them: the title. Pixels.
-const LABELS: f64 = 190.0;
+/// Width of the title, which is left of the labels of the rows. Pixels.
 const TITLE: f64 = 38.0;
 /// Height of a row, pixels, if there are few.
 const ROW: f64 = 44.0;
 const LEAST_HEIGHT: f64 = 90.0;
 
-/// The data of a heat map.
-pub(super) struct HeatMap<'a> {
-    panel: &'a Panel<'a>,
-    grid: Grid<'a>,
-    rows: Vec<Row>,
-    /// Numbers of a series in a column.
-    width: usize,
-    /// The least and the greatest of all medians. None: there are none.
-    range: Option<(f64, f64)>,
-    unit: Unit,
-    axes: (Side, Side),
-    without: u64,
-}
-
 /// The row of a value of `x`.
-struct Row {
-    /// The median over the trials at each time. None: no trial has a number.
+struct Row<'p, 'a> {
+    placed: Placed<'p, 'a>,
+    /// The median over the trials at each time.
     medians: Vec<Option<f64>>,
-    /// The length of the shortest and of the longest series.
-    lengths: Option<(usize, usize)>,
+    /// The trials have series of different lengths.
+    is_uneven: bool,
+    state: State,
 }
 
-impl<'a> HeatMap<'a> {
-    pub(super) fn of(panel: &'a Panel<'a>) -> Self {
-        let grid = Grid::of(panel);
-        let name = panel.y.name();
-        // `by` has no effect on a heat map: there is one curve at most.
-        let entries = grid.entries.first().into_iter().flatten();
-        let rows: Vec<Row> = entries.map(|entry| Row::of(entry.as_ref(), name)).collect();
-        let longest = rows.iter().map(|row| row.medians.len()).max().unwrap_or(0);
-        let width = longest.div_ceil(limits::HEAT_MAP_COLUMNS).max(1);
-        let columns = rows.iter().flat_map(|row| row.columns(width)).flatten();
-        let columns: Vec<f64> = columns.collect();
-        let least = columns.iter().copied().reduce(f64::min);
-        let greatest = columns.iter().copied().reduce(f64::max);
-        let without = panel
-            .trials()
-            .filter(|it| !it.measured.series.contains_key(name));
-        Self {
-            axes: axes(panel, &grid, longest),
-            range: least.zip(greatest),
-            unit: panel.figure.unit.clone().unwrap_or_else(Unit::ratio),
-            without: without.count() as u64,
-            panel,
-            grid,
-            rows,
-            width,
+pub(super) fn scene(panel: &Panel) -> Scene {
+    let (name, figure) = (panel.y.name(), panel.figure);
+    let grid = Grid::of(panel);
+    let rows: Vec<Row> = grid.placed().map(|it| Row::of(it, name)).collect();
+    let longest = rows.iter().map(|row| row.medians.len()).max().unwrap_or(0);
+    let width = longest.div_ceil(limits::HEAT_MAP_COLUMNS).max(1);
+    let title = format!("{} over time", panel.y.title().replace('_', " "));
+    let series = rows.iter().map(|row| Series {
+        name: row.placed.position.label.clone(),
+        short: String::new(),
+        look: Look::Ink,
+    });
+    let mut scene = Scene::new(title, axes(panel, &grid, longest), series.collect());
+    scene.height = (rows.len() as f64 * ROW).clamp(LEAST_HEIGHT, scene.height);
+    let widest = grid
+        .positions
+        .iter()
+        .map(|it| svg::width(&it.label, LABEL_SIZE));
+    scene.left = (TITLE + widest.fold(0.0, f64::max).min(NAMES)).max(scene.left);
+
+    let unit = figure.unit.clone().unwrap_or_else(Unit::ratio);
+    let shown = || {
+        rows.iter()
+            .flat_map(|row| means(&row.medians, width))
+            .flatten()
+    };
+    if let Some(range) = shown().reduce(f64::min).zip(shown().reduce(f64::max)) {
+        for row in rows.iter().enumerate() {
+            scene.marks.extend(tiles(panel, row, width, range, &unit));
         }
+        let (least, greatest) = (unit.words(range.0), unit.words(range.1));
+        let text = format!("{}: {least} to {greatest}", panel.y.title());
+        scene.key.push(Entry::new(Sample::Ramp, text));
     }
-
-    fn placed(&self) -> impl Iterator<Item = (usize, &Position, &Row)> {
-        let placed = self.grid.positions.iter().enumerate().zip(&self.rows);
-        placed.map(|((at, position), row)| (at, position, row))
+    let is_blank = |row: &Row| row.medians.len() < longest || row.medians.contains(&None);
+    if rows.iter().any(is_blank) {
+        scene.key.push(Entry::new(Sample::None, "blank: no number"));
     }
-
-    fn step(&self) -> f64 {
-        self.panel.figure.step_s.unwrap_or(1.0)
+    let names = |is_of: fn(&Row) -> bool| {
+        let rows = rows.iter().filter(|row| is_of(row));
+        rows.map(|row| row.placed.position.label.clone()).collect()
+    };
+    scene.note("No value", names(|row| row.medians.is_empty()));
+    let uneven = "Series of different lengths, at whose end are fewer trials";
+    scene.note(uneven, names(|row| row.is_uneven));
+    let without = panel
+        .trials()
+        .filter(|it| !it.measured.series.contains_key(name));
+    scene
+        .notes
+        .extend(notes::unfit(without.count() as u64, "without this series"));
+    if panel.trials().count() > panel.points().count() {
+        scene
+            .notes
+            .push("Shades are medians over the trials.".to_owned());
     }
-
-    /// A moment in words: `12 s`, or the number of the entry in the series.
-    fn moment(&self, at: f64) -> String {
-        match self.panel.figure.step_s {
-            Some(_) => units::plain(at) + "\u{a0}s",
-            None => format!("number {}", units::plain(at + 1.0)),
-        }
+    if width > 1 {
+        scene
+            .notes
+            .push(format!("Each shade is the mean of {width} numbers."));
     }
-
-    fn without_value(&self) -> Option<String> {
-        let x = &self.grid.title;
-        let absent = self.placed().filter(|(_, _, row)| row.lengths.is_none());
-        notes::without_value(
-            absent
-                .map(|(_, position, _)| format!("{x} {}", position.label))
-                .collect(),
-        )
-    }
-
-    /// Rows in which trials have series of different lengths.
-    fn uneven(&self) -> Option<String> {
-        let words = |(_, position, row): (usize, &Position, &Row)| {
-            let (shortest, longest) = row.lengths.filter(|(a, b)| a != b)?;
-            Some(format!(
-                "{} ({shortest} to {longest} numbers)",
-                position.label
-            ))
-        };
-        let rows: Vec<String> = self.placed().filter_map(words).collect();
-        (!rows.is_empty()).then(|| {
-            let rows = units::listed(&rows);
-            format!("Series of different lengths: {rows}. The end is of fewer trials.")
-        })
-    }
-}
-
-impl Row {
-    fn of(entry: Option<&GridEntry>, name: &str) -> Self {
-        let trials = entry.into_iter().flat_map(|entry| &entry.point.trials);
-        let series: Vec<&Vec<f64>> = trials
-            .filter_map(|trial| trial.measured.series.get(name))
-            .filter(|series| !series.is_empty())
-            .collect();
-        let lengths = || series.iter().map(|it| it.len());
-        let longest = lengths().max().unwrap_or(0);
-        let at = |index: usize| {
-            let numbers = series.iter().filter_map(|it| it.get(index).copied());
-            let numbers: Vec<f64> = numbers.filter(|it| it.is_finite()).collect();
-            measure::median(&numbers)
-        };
-        Self {
-            medians: (0..longest).map(at).collect(),
-            lengths: lengths().min().zip(lengths().max()),
-        }
-    }
-
-    /// The means of `width` medians each.
-    fn columns(&self, width: usize) -> impl Iterator<Item = Option<f64>> {
-        self.medians.chunks(width).map(|medians| {
-            let known: Vec<f64> = medians.iter().copied().flatten().collect();
-            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
-        })
-    }
-}
-
-impl Data for HeatMap<'_> {
-    fn title(&self) -> String {
-        format!("{} over time", titled(self.panel.y.title(), None))
-    }
-
-    fn rows(&self) -> Rows {
-        let x = self.panel.figure.x.as_deref().unwrap_or("cell");
-        let time = self.panel.figure.step_s.map_or("number", |_| "time_s");
-        let mut rows = Rows::new([x, time, self.panel.y.name()]);
-        for (_, position, row) in self.placed() {
-            for (index, median) in row.medians.iter().enumerate() {
-                let at = match self.panel.figure.step_s {
-                    Some(step) => (index as f64 * step).to_string(),
-                    None => (index + 1).to_string(),
-                };
-                let median = median.map(|it| it.to_string()).unwrap_or_default();
-                rows.rows.push(vec![position.plain.clone(), at, median]);
-            }
-            if row.medians.is_empty() {
-                rows.rows
-                    .push(vec![position.plain.clone(), String::new(), String::new()]);
-            }
-        }
-        rows
-    }
-
-    fn notes(&self) -> (Vec<String>, Vec<String>) {
-        let panel = self.panel;
-        let mut after: Vec<String> = notes::lacking(panel).into_iter().collect();
-        after.extend(self.without_value());
-        after.extend(notes::unfit(self.without, "without this series"));
-        after.extend(self.uneven());
-        after.extend(notes::merged(panel, "row"));
-        if panel.trials().count() > panel.points().count() {
-            after.push("Shades are medians over the trials.".to_owned());
-        }
-        if self.width > 1 {
-            after.push(format!("Each shade is the mean of {} numbers.", self.width));
-        }
-        (notes::suspect(panel).into_iter().collect(), after)
-    }
-
-    fn description(&self) -> String {
-        let sentence = |(_, position, row): (usize, &Position, &Row)| {
-            let known = || row.medians.iter().copied().flatten();
-            let ends = [
-                ("first", known().next()),
-                ("least", known().reduce(f64::min)),
-                ("greatest", known().reduce(f64::max)),
-                ("last", known().last()),
-            ];
-            let words = |(name, value): (&str, Option<f64>)| {
-                Some(format!("{name} {}", self.unit.words(value?)))
-            };
-            notes::values_of(
-                &position.label,
-                ends.into_iter().filter_map(words).collect(),
-            )
-        };
-        self.placed()
-            .map(sentence)
-            .collect::<Vec<String>>()
-            .join(" ")
-    }
-
-    fn legend(&self) -> Legend {
-        let title = self.panel.y.title();
-        let entry = self.range.map(|(least, greatest)| -> Entry {
-            let (least, greatest) = (self.unit.words(least), self.unit.words(greatest));
-            (Sample::Ramp, format!("{title}: {least} to {greatest}"))
-        });
-        let longest = self.rows.iter().map(|row| row.medians.len()).max();
-        let is_short = |row: &Row| Some(row.medians.len()) < longest;
-        let is_blank = |row: &Row| is_short(row) || row.medians.contains(&None);
-        let blank = self.rows.iter().any(is_blank);
-        let blank = blank.then(|| (Sample::None, "blank: no number".to_owned()));
-        Legend::of([entry.into_iter().chain(blank).collect()])
-    }
-
-    fn axes(&self) -> Option<(Side, Side)> {
-        Some(self.axes.clone())
-    }
-
-    fn plot_height(&self) -> f64 {
-        (self.rows.len() as f64 * ROW).clamp(LEAST_HEIGHT, PLOT_HEIGHT)
-    }
-
-    fn plot_left(&self) -> f64 {
-        let widths = self
-            .grid
-            .positions
-            .iter()
-            .map(|it| svg::width(&it.label, LABEL_SIZE));
-        let widest = widths.reduce(f64::max).unwrap_or(0.0).min(LABELS);
-        (TITLE + widest).max(PLOT_LEFT)
-    }
-
-    fn draw(&self, svg: &mut Svg, field: &Field) {
-        let Some((least, greatest)) = self.range else {
-            return;
-        };
-        let height = field.plot.height / self.rows.len().max(1) as f64;
-        for (at, position, row) in self.placed() {
-            let Some(middle) = field.pixel_y(at as f64) else {
-                continue;
-            };
-            for (column, mean) in row.columns(self.width).enumerate() {
-                let from = (column * self.width) as f64;
-                let to = (from + self.width as f64).min(row.medians.len() as f64);
-                let pixels = field
-                    .pixel_x(from * self.step())
-                    .zip(field.pixel_x(to * self.step()));
-                let Some((mean, (left, right))) = mean.zip(pixels) else {
-                    continue;
-                };
-                let shade = Ramp::of((mean - least) / (greatest - least).max(f64::MIN_POSITIVE));
-                let hint = format!(
-                    "{}, {}: {}",
-                    position.label,
-                    self.moment(from * self.step()),
-                    self.unit.words(mean)
-                );
-                // Neighbours overlap a little, or the paper would show between them.
-                let area = [
-                    left,
-                    middle - height / 2.0 + 0.5,
-                    right - left + 0.3,
-                    height - 1.0,
-                ];
-                let style = [("shape-rendering", "crispEdges")];
-                mark::shaded(svg, area, shade, &style, &hint);
-            }
-        }
-    }
-
-    fn can_zoom(&self) -> bool {
-        false
-    }
+    scene
 }
 
 /// Time along, from 0 to the end of the longest series; the values of `x` upwards.
@@ -298,8 +110,97 @@ fn axes(panel: &Panel, grid: &Grid, longest: usize) -> (Side, Side) {
         Some(_) => ("time", Unit::from("s".to_owned())),
         None => ("numbers of the series", Unit::count()),
     };
-    let horizontal = dimension::side(Some(&unit), None, axis, title);
-    let labels: Vec<String> = grid.positions.iter().map(|it| it.label.clone()).collect();
+    let across = dimension::side(Some(&unit), None, axis, title);
     let title = panel.figure.y_title.as_deref().unwrap_or(&grid.title);
-    (horizontal, names_side(title, &labels, LABELS))
+    (across, names_side(title, &grid.labels(), NAMES))
+}
+
+/// The shades of a row, each of `width` numbers; a row of the CSV for each number; and the words on
+/// the first, least, greatest and last.
+fn tiles(
+    panel: &Panel,
+    (index, row): (usize, &Row),
+    width: usize,
+    (least, greatest): (f64, f64),
+    unit: &Unit,
+) -> Vec<Mark> {
+    let (step, position) = (panel.figure.step_s, &row.placed.position);
+    let (y, x) = (
+        row.placed.at as f64,
+        panel.figure.x.as_deref().unwrap_or("cell"),
+    );
+    let mut marks = Vec::new();
+    for (column, mean) in means(&row.medians, width).enumerate() {
+        let Some(mean) = mean else { continue };
+        let from = (column * width) as f64;
+        let to = (from + width as f64).min(row.medians.len() as f64);
+        let moment = match step {
+            Some(step) => units::plain(from * step) + "\u{a0}s",
+            None => format!("number {}", units::plain(from + 1.0)),
+        };
+        let [from, to] = [from, to].map(|it| it * step.unwrap_or(1.0));
+        let share = (mean - least) / (greatest - least).max(f64::MIN_POSITIVE);
+        marks.push(Mark {
+            shape: Shape::Tile,
+            at: vec![(from, y - 0.48), (to, y + 0.48)],
+            series: Some(index),
+            state: row.state.clone(),
+            shade: Some(Ramp::of(share)),
+            hint: format!("{}, {moment}: {}", position.label, unit.words(mean)),
+            ..Mark::default()
+        });
+    }
+    for (at, median) in row.medians.iter().enumerate() {
+        let time = step.map_or(at as f64 + 1.0, |step| at as f64 * step);
+        let median = median.map(|it| it.to_string()).unwrap_or_default();
+        let row = row! {
+            x => position.plain, step.map_or("number", |_| "time_s") => time,
+            panel.y.name() => median,
+        };
+        marks.push(Mark {
+            row,
+            ..Mark::default()
+        });
+    }
+    let known = || row.medians.iter().copied().flatten();
+    for (name, value) in [
+        ("first", known().next()),
+        ("least", known().reduce(f64::min)),
+        ("greatest", known().reduce(f64::max)),
+        ("last", known().last()),
+    ] {
+        let tells = value.map(|value| format!("{name} {}", unit.words(value)));
+        marks.extend(tells.map(|tells| Mark::told(Some(index), tells)));
+    }
+    marks
+}
+
+impl<'p, 'a> Row<'p, 'a> {
+    fn of(placed: Placed<'p, 'a>, name: &str) -> Self {
+        let (trials, state) = counting(&placed.point.trials, name);
+        let series = trials
+            .iter()
+            .filter_map(|trial| trial.measured.series.get(name));
+        let series: Vec<&Vec<f64>> = series.filter(|series| !series.is_empty()).collect();
+        let lengths = || series.iter().map(|it| it.len());
+        let at = |index: usize| {
+            let numbers = series.iter().filter_map(|it| it.get(index).copied());
+            let numbers: Vec<f64> = numbers.filter(|it| it.is_finite()).collect();
+            measure::median(&numbers)
+        };
+        Self {
+            placed,
+            medians: (0..lengths().max().unwrap_or(0)).map(at).collect(),
+            is_uneven: lengths().min() != lengths().max(),
+            state,
+        }
+    }
+}
+
+/// The means of `width` medians each.
+fn means(medians: &[Option<f64>], width: usize) -> impl Iterator<Item = Option<f64>> {
+    medians.chunks(width).map(|medians| {
+        let known: Vec<f64> = medians.iter().copied().flatten().collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    })
 }

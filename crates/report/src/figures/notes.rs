@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::dimension::Dimension;
-use super::panel::{Panel, Point, Trial};
-use crate::chart::axis::Axis;
-use crate::chart::legend::{Entry, Sample};
+use super::panel::{Panel, Trial};
+use super::summary::{self, Summary};
+use crate::chart::mark::{State, listed};
 use crate::record::{Factor, Plan};
 use crate::run::MissingTrial;
 use crate::{Run, limits, units};
@@ -106,87 +106,44 @@ fn cell_words(plan: &Plan, stage: usize, cell: u32) -> String {
     words.join(", ")
 }
 
-/// The sources of the published values that a figure shows.
-pub(super) fn published(panel: &Panel) -> Option<String> {
-    let mut sources: Vec<String> = Vec::new();
-    for (_, source) in panel.points().filter_map(|it| panel.published(it)) {
-        let source = units::shortened(source, limits::REASON_CHARACTERS);
-        if !sources.contains(&source) {
-            sources.push(source);
+/// What the reader must know of the trials: what does not count or fails, and why. Each reason is
+/// said once.
+pub(super) fn faults(panel: &Panel) -> Vec<String> {
+    let mut drawn: Vec<&str> = panel.figure.drawn().map(String::as_str).collect();
+    if drawn.is_empty() {
+        drawn.push("");
+    }
+    let mut reasons: BTreeMap<(bool, String), u64> = BTreeMap::new();
+    for trial in panel.trials() {
+        let states = drawn
+            .iter()
+            .map(|name| summary::state(trial.measured, name));
+        match states.max_by_key(|it| matches!(it, State::Grey(_) | State::Failing(_))) {
+            Some(State::Grey(reason)) => *reasons.entry((false, reason)).or_default() += 1,
+            Some(State::Failing(reason)) => *reasons.entry((true, reason)).or_default() += 1,
+            _ => {}
         }
     }
-    (!sources.is_empty()).then(|| format!("Published: {}.", units::listed(&sources)))
-}
-
-/// Explains hollow markers.
-pub(super) fn hollow(panel: &Panel) -> Option<String> {
-    suspects(panel).map(|parts| format!("Hollow: {parts}."))
-}
-
-/// States suspect trials, in figures without markers.
-pub(super) fn suspect(panel: &Panel) -> Option<String> {
-    suspects(panel).map(|parts| format!("Suspect: {parts}."))
-}
-
-/// Explains markers that stand for several trials, or states suspect trials if none is hollow.
-pub(super) fn hollow_cells(panel: &Panel) -> Option<String> {
-    if !panel.points().any(Point::is_suspect) {
-        return suspect(panel);
-    }
-    let hollow = hollow(panel)?;
-    let rule = "A marker is hollow if more than half of its trials are suspect.";
-    Some(format!("{hollow} {rule}"))
-}
-
-/// The number of suspect trials by reason, with what the reason means.
-fn suspects(panel: &Panel) -> Option<String> {
-    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    for reason in panel
-        .trials()
-        .filter_map(|it| it.measured.suspect.as_deref())
-    {
-        *reasons.entry(reason).or_default() += 1;
-    }
-    if reasons.is_empty() {
-        return None;
-    }
     let trials = units::plural(panel.trials().count() as u64, "trial");
-    let part = |(reason, count): (&str, u64)| {
-        let meaning = panel.plan.suspects.get(reason);
-        let meaning = meaning.map(|meaning| format!(" {meaning}"));
-        let reason = units::shortened(reason, 120);
-        format!(
-            "{count} of {trials} are {reason}{}",
-            meaning.unwrap_or_default()
-        )
+    let part = |is_failing: bool| {
+        let own = reasons
+            .iter()
+            .filter(|((failing, _), _)| *failing == is_failing);
+        let words = own.map(|((_, reason), count)| {
+            format!(
+                "{count} ({})",
+                units::shortened(reason, limits::REASON_CHARACTERS)
+            )
+        });
+        listed(words.collect(), "other reason", ", ")
     };
-    let parts: Vec<String> = reasons.into_iter().map(part).collect();
-    Some(parts.join("; "))
-}
-
-/// The words of a legend for hollow markers: the reasons.
-pub(super) fn reasons(panel: &Panel) -> Option<String> {
-    let mut reasons: Vec<&str> = panel
-        .trials()
-        .filter_map(|it| it.measured.suspect.as_deref())
-        .collect();
-    reasons.sort_unstable();
-    reasons.dedup();
-    match reasons.as_slice() {
-        [] => None,
-        [reason] => Some(units::shortened(reason, limits::NAME_CHARACTERS)),
-        _ => Some("suspect".to_owned()),
-    }
-}
-
-/// The entries of a legend for hollow markers, lower bounds and missing trials, if there are any.
-pub(super) fn marked(panel: &Panel, has_bound: bool) -> Vec<Entry> {
-    let mut key: Vec<Entry> = Vec::new();
-    key.extend(reasons(panel).map(|reasons| (Sample::Hollow, reasons)));
-    key.extend(has_bound.then(|| (Sample::Bound, "lower bound".to_owned())));
-    let has_missing = panel.points().any(|point| point.missing() > 0);
-    key.extend(has_missing.then(|| (Sample::Missing, "missing".to_owned())));
-    key
+    let grey = part(false).map(|parts| {
+        format!("Grey, do not count: {parts} of {trials}. A cell has no median if most do not.")
+    });
+    let failing = part(true).map(|parts| {
+        format!("Fails here: {parts} of {trials}. Times there are lower bounds, not medians.")
+    });
+    grey.into_iter().chain(failing).collect()
 }
 
 /// Curves without the quantity of the figure.
@@ -203,25 +160,23 @@ pub(super) fn lacking(panel: &Panel) -> Option<String> {
     })
 }
 
-/// Trials that were measured, but without the quantity of the figure; and those with a value that
-/// the axis cannot hold.
-pub(super) fn unmeasured(panel: &Panel, axis: &Axis) -> Vec<String> {
-    let values = || panel.trials().map(|it| panel.y.of_record(it.record));
-    let absent = values().filter(Option::is_none).count() as u64;
-    let outside = |value: &f64| axis.position(*value).is_none();
-    let outside = values().flatten().filter(outside).count() as u64;
-    let absent = unfit(absent, "without this measurement");
-    let outside = unfit(outside, "with a value that the axis cannot hold");
-    absent.into_iter().chain(outside).collect()
-}
-
-/// Trials with an `x` that the axis cannot hold.
-pub(super) fn beside(panel: &Panel, x: Dimension, axis: &Axis) -> Option<String> {
-    let values = panel.trials().filter_map(|it| x.of_record(it.record));
-    let beside = values.filter(|&value| axis.position(value).is_none());
-    let title = x.title();
-    let why = format!("with a value of {title} that the axis cannot hold");
-    unfit(beside.count() as u64, &why)
+/// Trials that were measured, but without the quantity of the figure, and cells without a value.
+pub(super) fn without_value(panel: &Panel, of: Dimension) -> Vec<String> {
+    let is_without = |it: &Trial| of.of_record(it.record).is_none();
+    let trials = panel.trials().filter(is_without).count() as u64;
+    let mut names = Vec::new();
+    for curve in &panel.curves {
+        let absent = curve
+            .points
+            .iter()
+            .filter(|it| Summary::of(it, of).is_none());
+        names.extend(absent.map(|point| panel.point_name(curve, point)));
+    }
+    let cells = listed(names, "other cell", "; ").map(|names| format!("No value: {names}."));
+    cells
+        .into_iter()
+        .chain(unfit(trials, "without this measurement"))
+        .collect()
 }
 
 /// Cells that lack a factor of the figure.
@@ -233,38 +188,22 @@ pub(super) fn omitted(panel: &Panel) -> Vec<String> {
     panel.omitted.iter().map(note).collect()
 }
 
-/// Points whose true values may be higher.
-pub(super) fn lower_bounds(panel: &Panel) -> Option<String> {
-    bounds(panel, "An upward arrow marks these points")
-}
-
-/// Values that may be higher, and how the figure marks them.
-pub(super) fn bounds(panel: &Panel, marked: &str) -> Option<String> {
-    bounds_of(panel, panel.y.name(), marked)
-}
-
-/// [`bounds`] of a metric.
-pub(super) fn bounds_of(panel: &Panel, name: &str, marked: &str) -> Option<String> {
-    let is_bound = |trial: &Trial| trial.measured.is_lower_bound(name);
+/// Values that may be higher.
+pub(super) fn bounds(panel: &Panel, of: Dimension) -> Option<String> {
+    let Dimension::Metric(metric) = of else {
+        return None;
+    };
+    let is_bound = |trial: &Trial| trial.measured.is_lower_bound(&metric.name);
     let bounds = panel.trials().filter(is_bound).count() as u64;
-    let why = panel.plan.metric(name).and_then(|it| it.bounded.as_deref());
+    let trials = units::plural(panel.trials().count() as u64, "trial");
+    let why = metric
+        .bounded
+        .as_deref()
+        .unwrap_or("the value is a lower bound");
     (bounds > 0).then(|| {
-        format!(
-            "Lower bounds: in {bounds} of {}, {}. {marked}; the true values may be higher.",
-            units::plural(panel.trials().count() as u64, "trial"),
-            why.unwrap_or("the value is a lower bound"),
-        )
+        let title = &metric.title;
+        format!("Lower bounds: in {bounds} of {trials}, {why} ({title}). An arrow or ≥ marks them.")
     })
-}
-
-/// Points without a value.
-pub(super) fn without_value(mut names: Vec<String>) -> Option<String> {
-    let more = names.len().saturating_sub(limits::PLACES) as u64;
-    names.truncate(limits::PLACES);
-    if more > 0 {
-        names.push(units::plural(more, "other cell"));
-    }
-    (!names.is_empty()).then(|| format!("No value: {}.", units::listed(&names)))
 }
 
 /// Trials that cannot be drawn, and why.
@@ -290,43 +229,4 @@ pub(super) fn merged(panel: &Panel, what: &str) -> Option<String> {
         let titles = units::listed(&titles);
         format!("Each {what} combines all values of {titles}.")
     })
-}
-
-/// The text alternative of named values: at most [`limits::PLACES`] of them.
-pub(super) fn values_of(name: &str, mut values: Vec<String>) -> String {
-    if values.is_empty() {
-        return format!("{name}: no measurement.");
-    }
-    let more = values.len().saturating_sub(limits::PLACES) as u64;
-    values.truncate(limits::PLACES);
-    if more > 0 {
-        values.push(units::plural(more, "other value"));
-    }
-    format!("{name}: {}.", values.join("; "))
-}
-
-/// Values that do not count in medians.
-pub(super) fn left_out(panel: &Panel) -> Option<String> {
-    left_out_of(panel, panel.y.name())
-}
-
-/// [`left_out`] of a metric.
-pub(super) fn left_out_of(panel: &Panel, name: &str) -> Option<String> {
-    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    for trial in panel.trials() {
-        let flag = trial.measured.flags.get(name);
-        if let Some(reason) = flag.and_then(|flag| flag.invalid.as_deref()) {
-            *reasons.entry(reason).or_default() += 1;
-        }
-    }
-    let part = |(reason, count): (&str, u64)| {
-        format!(
-            "{} ({})",
-            units::plural(count, "trial"),
-            units::shortened(reason, 120)
-        )
-    };
-    let parts: Vec<String> = reasons.into_iter().map(part).collect();
-    let what = "a cell in which more than half are left out has no median";
-    (!parts.is_empty()).then(|| format!("Left out: {}; {what}.", units::listed(&parts)))
 }

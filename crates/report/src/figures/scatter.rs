@@ -2,374 +2,368 @@
 //! for.
 //!
 //! Area shows `size`, shade shows `shade`, colour and shape show `by`. Crossed lines through a
-//! marker reach from the least to the greatest of its trials, where there is room.
+//! marker are the intervals of its medians, where there is room.
 
-mod cells;
-mod words;
-
-use self::cells::{Cell, median};
+use super::cells::{row, why};
 use super::dimension::Dimension;
-use super::panel::Panel;
-use super::{Data, Rows, Spread};
-use crate::chart::legend::Legend;
-use crate::chart::mark::{self, BEST_SHAPES, BOUND_SHAPE, BOUND_X_SHAPE};
+use super::panel::{Curve, Panel, Point};
+use super::summary::Summary;
+use super::{against, notes, series};
+use crate::chart::Ramp;
+use crate::chart::legend::{Entry, Sample};
+use crate::chart::mark::{Bound, Line, Look, Mark, Scene, Shape, State, listed};
 use crate::chart::side::Side;
-use crate::chart::svg::{Svg, coordinates};
-use crate::chart::{Field, INK, Ramp};
 use crate::figure::FigureKind;
 use crate::record::Better;
+use crate::units;
 
-/// Greatest and least radius of a marker whose area shows a value, pixels.
-const WIDEST: f64 = 9.5;
-const NARROWEST: f64 = 2.0;
-/// Radius of a circle of the area of a marker of the palette, and of one without `size`.
-const RADIUS: f64 = 3.2;
-const PLAIN: f64 = 5.0;
-/// Cells up to which the ranges of the trials are drawn.
+/// Greatest and least size of a marker whose area shows a value, and the size without one.
+const WIDEST: f64 = 3.0;
+const NARROWEST: f64 = 0.6;
+const PLAIN: f64 = 1.6;
+/// Cells up to which intervals are drawn.
 const UNCROWDED: usize = 40;
+/// Characters of a title or of a cell's name in the legend.
+const NAMES: usize = 36;
+/// Outlines around the best cell by each of several metrics.
+const BEST: [&str; 4] = [
+    "M-7,-7L7,7M-7,7L7,-7",
+    "M-9,0H9M0,-9V9",
+    "M0,-10L10,0L0,10L-10,0Z",
+    "M-8,-8H8V8H-8Z",
+];
 
-/// The data of a scatter.
-pub(super) struct Scatter<'a> {
-    panel: &'a Panel<'a>,
-    x: Dimension<'a>,
-    size: Option<Scaled<'a>>,
-    shade: Option<Scaled<'a>>,
-    /// Cells with `x` and `y`.
-    cells: Vec<Cell<'a>>,
-    /// Names of those without.
-    without: Vec<String>,
-    /// Indices of `cells`, from the best `x` to the best `y`.
-    front: Vec<usize>,
-    /// The best cell by each metric: the metric, an index of `cells`, the value.
-    best: Vec<Best<'a>>,
-    axes: (Side, Side),
+/// A cell with `x` and `y`.
+struct Cell<'p, 'a> {
+    curve: (usize, &'p Curve<'a>),
+    point: &'p Point<'a>,
+    name: String,
+    x: Summary,
+    y: Summary,
 }
 
-/// The best cell by a metric.
-struct Best<'a> {
-    of: Dimension<'a>,
-    cell: usize,
-    value: f64,
+impl Cell<'_, '_> {
+    /// How its values count: as the worse of the two.
+    fn state(&self) -> &State {
+        match (&self.x.state, &self.y.state) {
+            (State::Failing(_), _) | (State::Grey(_), State::Counts) => &self.x.state,
+            _ => &self.y.state,
+        }
+    }
+
+    fn at(&self) -> (f64, f64) {
+        (self.x.value, self.y.value)
+    }
+
+    fn value(&self, of: Dimension) -> Option<f64> {
+        Some(Summary::of(self.point, of)?.value)
+    }
 }
 
-/// What size or shade show, and the range of its values. None: no cell has one.
+/// What size or shade show, and the range of its values.
+#[derive(Clone, Copy)]
 struct Scaled<'a> {
     of: Dimension<'a>,
     range: Option<(f64, f64)>,
 }
 
-impl<'a> Scatter<'a> {
-    pub(super) fn of(panel: &'a Panel<'a>) -> Self {
-        // The declaration has been checked: a scatter has an `x`.
-        let x = panel.x.unwrap_or(panel.y);
-        let figure = panel.figure;
-        let scaled = |name: &'a Option<String>| {
-            let of = Dimension::of(panel.plan, name.as_ref()?);
-            Some(Scaled::of(panel, of))
-        };
-        let (size, shade) = (scaled(&figure.size), scaled(&figure.shade));
-        let (mut cells, mut without) = (Vec::new(), Vec::new());
-        for curve in &panel.curves {
-            for point in &curve.points {
-                let name = panel.point_name(curve, point);
-                let of = |scaled: &Option<Scaled>| median(point, scaled.as_ref()?.of);
-                let (size, shade) = (of(&size), of(&shade));
-                match Cell::of(curve, point, (x, panel.y)) {
-                    Some(cell) => cells.push(Cell {
-                        name,
-                        size,
-                        shade,
-                        ..cell
-                    }),
-                    None => without.push(name),
-                }
+pub(super) fn scene(panel: &Panel) -> Scene {
+    // The declaration has been checked: a scatter has an `x`.
+    let (x, y, figure) = (panel.x.unwrap_or(panel.y), panel.y, panel.figure);
+    let (mut cells, mut without) = (Vec::new(), Vec::new());
+    for curve in panel.curves.iter().enumerate() {
+        for point in &curve.1.points {
+            let name = panel.point_name(curve.1, point);
+            match Summary::of(point, x).zip(Summary::of(point, y)) {
+                Some((x, y)) => cells.push(Cell {
+                    curve,
+                    point,
+                    name,
+                    x,
+                    y,
+                }),
+                None => without.push(name),
             }
         }
-        let front = match figure.kind {
-            FigureKind::Pareto => front(&cells, x, panel.y),
-            _ => Vec::new(),
-        };
-        let best = figure
+    }
+    let published: Vec<Mark> = cells
+        .iter()
+        .filter_map(|it| published(panel, x, it))
+        .collect();
+    let has_intervals = cells.len() <= UNCROWDED && cells.iter().any(|it| it.y.is_spread());
+    let axes = axes(panel, x, &cells, &published);
+    let mut scene = Scene::new(against(panel), axes, series(panel));
+    let scaled = [&figure.size, &figure.shade].map(|name| {
+        let of = Dimension::of(panel.plan, name.as_ref()?);
+        let values = || cells.iter().filter_map(|it| it.value(of));
+        let range = values().reduce(f64::min).zip(values().reduce(f64::max));
+        Some(Scaled { of, range })
+    });
+    let front = front(panel, x, &cells);
+    let mut markers: Vec<Mark> = Vec::new();
+    for (index, it) in cells.iter().enumerate() {
+        scene.marks.extend(intervals(it).filter(|_| has_intervals));
+        let mut mark = marker(panel, x, it, scaled);
+        if front.contains(&index) {
+            mark.row.extend(row! { "front" => "front" });
+        }
+        markers.push(mark);
+    }
+    scene.marks.append(&mut markers);
+    scene
+        .marks
+        .extend(front_line(&front, &cells).filter(|_| figure.kind == FigureKind::Pareto));
+    for (shape, metric) in BEST.iter().cycle().zip(&figure.marks) {
+        scene
             .marks
-            .iter()
-            .filter_map(|name| best(panel, &cells, name));
-        Self {
-            best: best.collect(),
-            axes: axes(panel, x, &cells),
-            panel,
-            x,
-            size,
-            shade,
-            cells,
-            without,
-            front,
-        }
+            .extend(best(&cells, Dimension::of(panel.plan, metric), shape));
     }
-
-    fn is_pareto(&self) -> bool {
-        self.panel.figure.kind == FigureKind::Pareto
-    }
-
-    fn has_ranges(&self) -> bool {
-        self.cells.len() <= UNCROWDED
-    }
-
-    /// The radius of a marker: its area is proportional to the value.
-    fn radius(&self, cell: &Cell) -> f64 {
-        match (&self.size, cell.size) {
-            (None, _) => PLAIN,
-            (Some(size), Some(value)) => size.radius(value),
-            (Some(_), None) => NARROWEST,
-        }
-    }
-}
-
-impl<'a> Scaled<'a> {
-    fn of(panel: &'a Panel<'a>, of: Dimension<'a>) -> Self {
-        let values = || panel.points().filter_map(|point| median(point, of));
-        let least = values().reduce(f64::min);
-        Self {
-            of,
-            range: least.zip(values().reduce(f64::max)),
-        }
-    }
-
-    fn radius(&self, value: f64) -> f64 {
-        let greatest = self.range.map_or(1.0, |it| it.1).max(f64::MIN_POSITIVE);
-        (WIDEST * (value.max(0.0) / greatest).sqrt()).max(NARROWEST)
-    }
-
-    fn shade(&self, value: f64) -> Ramp {
-        let (least, greatest) = self.range.unwrap_or((0.0, 1.0));
-        match greatest > least {
-            true => Ramp::of((value - least) / (greatest - least)),
-            false => Ramp::of(0.5),
-        }
-    }
-}
-
-impl Data for Scatter<'_> {
-    fn title(&self) -> String {
-        super::titled(self.panel.y.title(), Some(self.x.title()))
-    }
-
-    fn rows(&self) -> Rows {
-        self.table()
-    }
-
-    fn notes(&self) -> (Vec<String>, Vec<String>) {
-        self.remarks()
-    }
-
-    fn description(&self) -> String {
-        self.text()
-    }
-
-    fn legend(&self) -> Legend {
-        Legend::of(self.entries())
-    }
-
-    fn axes(&self) -> Option<(Side, Side)> {
-        Some(self.axes.clone())
-    }
-
-    fn draw(&self, svg: &mut Svg, field: &Field) {
-        if self.has_ranges() {
-            for cell in &self.cells {
-                ranges(svg, field, cell);
-            }
-        }
-        self.draw_front(svg, field);
-        // The small ones last, or the large ones would hide them.
-        let mut order: Vec<usize> = (0..self.cells.len()).collect();
-        order.sort_by(|&a, &b| {
-            let radius = |index: usize| self.radius(&self.cells[index]);
-            radius(b).total_cmp(&radius(a))
-        });
-        for index in order {
-            self.marker(svg, field, index);
-        }
-        for (index, best) in self.best.iter().enumerate() {
-            self.best_mark(svg, field, index, best);
-        }
-    }
-}
-
-impl Scatter<'_> {
-    fn marker(&self, svg: &mut Svg, field: &Field, index: usize) {
-        let cell = &self.cells[index];
-        let Some((x, y)) = field.pixel(cell.x, cell.y) else {
-            return;
+    scene.marks.extend(published_lines(panel, &published));
+    scene.marks.extend(published);
+    scene.note("No value", without);
+    for (scaled, effect) in scaled.iter().zip(["at the least size", "without a shade"]) {
+        let Some(Scaled { of, range }) = *scaled else {
+            continue;
         };
-        let style = cell.curve.style;
-        let shade = self
-            .shade
-            .as_ref()
-            .map(|shade| Some(shade.shade(cell.shade?)));
-        // Some(None): the cell has no value to show as a shade.
-        let fill = match shade {
-            None => Some(style.colour),
-            Some(shade) => shade.map(|it| it.colour),
-        };
-        let is_hollow = cell.point.is_suspect() || fill.is_none();
-        let is_front = self.front.contains(&index);
-        let is_behind = self.is_pareto() && !is_front;
-        let factor = self.radius(cell) / RADIUS;
-        let mut shape = mark::sized(style.shape, factor);
-        if cell.is_bound_y {
-            shape.push_str(&mark::sized(BOUND_SHAPE, factor.max(1.0)));
-        }
-        if cell.is_bound_x {
-            shape.push_str(&mark::sized(BOUND_X_SHAPE, factor.max(1.0)));
-        }
-        let mut class = "mark".to_owned();
-        if is_hollow {
-            class.push_str(" hollow");
-        }
-        if let Some(shade) = shade.flatten() {
-            class.push_str(&format!(" shaded {}", shade.class));
-        }
-        let group = format!("server {}", style.class);
-        svg.group(&[("class", &group), ("data-server", &cell.curve.name)]);
-        let attributes = [
-            ("class", class.as_str()),
-            ("transform", &mark::at(x, y)),
-            ("d", &shape),
-            ("fill", fill.filter(|_| !is_hollow).unwrap_or("none")),
-            ("fill-opacity", if is_behind { "0.35" } else { "0.85" }),
-            ("stroke", style.colour),
-            ("stroke-opacity", if is_behind { "0.8" } else { "1" }),
-            ("stroke-width", if is_front { "2" } else { "1" }),
-        ];
-        svg.hinted("path", &attributes, &self.hint(cell));
-        svg.close();
+        let lacking = cells.iter().filter(|it| it.value(of).is_none());
+        let names = lacking.map(|it| it.name.clone()).collect();
+        scene.note(&format!("No {}, drawn {effect}", of.title()), names);
+        scene
+            .key
+            .extend(key(of, range, effect == "at the least size"));
     }
-
-    /// The boundary of what the cells reach: at each `x`, the best `y` of the cells that are at
-    /// least as good in `x`.
-    fn draw_front(&self, svg: &mut Svg, field: &Field) {
-        let mut points: Vec<(f64, f64)> = Vec::new();
-        for &index in &self.front {
-            let cell = &self.cells[index];
-            let Some((x, y)) = field.pixel(cell.x, cell.y) else {
-                continue;
-            };
-            points.extend(points.last().map(|&(_, before)| (x, before)));
-            points.push((x, y));
-        }
-        if points.len() > 1 {
-            let style = [
-                ("class", "pareto"),
-                ("points", &coordinates(&points)),
-                ("fill", "none"),
-                ("stroke", INK),
-                ("stroke-width", "1.4"),
-            ];
-            svg.element("polyline", &style);
-        }
+    scene
+        .notes
+        .extend([x, y].into_iter().filter_map(|of| notes::bounds(panel, of)));
+    if figure.kind == FigureKind::Pareto {
+        let what = "Front: no other cell is at least as good in both and better in one. Medians \
+                    decide; cells whose ranges overlap may be on it by chance.";
+        scene.notes.push(what.to_owned());
     }
-
-    fn best_mark(&self, svg: &mut Svg, field: &Field, index: usize, best: &Best) {
-        let cell = &self.cells[best.cell];
-        let Some((x, y)) = field.pixel(cell.x, cell.y) else {
-            return;
-        };
-        svg.group(&[("class", "neutral")]);
-        let style = [
-            ("class", "best"),
-            ("transform", &mark::at(x, y)),
-            ("d", BEST_SHAPES[index % BEST_SHAPES.len()]),
-            ("fill", "none"),
-            ("stroke", INK),
-            ("stroke-width", "1.5"),
-        ];
-        svg.element("path", &style);
-        svg.close();
+    if has_intervals {
+        scene
+            .notes
+            .push("Markers are medians, lines their intervals.".to_owned());
     }
-}
-
-/// Crossed lines from the least to the greatest of the trials.
-fn ranges(svg: &mut Svg, field: &Field, cell: &Cell) {
-    let line = |from: Option<(f64, f64)>, to: Option<(f64, f64)>, svg: &mut Svg| {
-        if let Some((from, to)) = from.zip(to).filter(|(from, to)| from != to) {
-            let style = [
-                ("class", "range-line"),
-                ("points", &coordinates(&[from, to])),
-                ("fill", "none"),
-                ("stroke", cell.curve.style.colour),
-                ("stroke-width", "0.8"),
-                ("stroke-opacity", "0.7"),
-            ];
-            svg.element("polyline", &style);
-        }
-    };
-    svg.group(&[("class", cell.curve.style.class)]);
-    if let Some(Spread { min, max, .. }) = cell.range_x {
-        line(field.pixel(min, cell.y), field.pixel(max, cell.y), svg);
-    }
-    if let Some(Spread { min, max, .. }) = cell.range_y {
-        line(field.pixel(cell.x, min), field.pixel(cell.x, max), svg);
-    }
-    svg.close();
+    scene
 }
 
 /// Both axes over all that is drawn.
-fn axes(panel: &Panel, x: Dimension, cells: &[Cell]) -> (Side, Side) {
+fn axes(panel: &Panel, x: Dimension, cells: &[Cell], published: &[Mark]) -> (Side, Side) {
+    let others = published.iter().flat_map(|it| it.at.clone());
+    let (mut across, mut up): (Vec<f64>, Vec<f64>) = others.unzip();
+    for it in cells {
+        across.extend([it.x.value, it.x.low, it.x.high]);
+        up.extend([it.y.value, it.y.low, it.y.high]);
+    }
     let figure = panel.figure;
-    let has_ranges = cells.len() <= UNCROWDED;
-    let all = |at: fn(&Cell) -> f64, range: fn(&Cell) -> Option<Spread>| {
-        let mut values = Vec::new();
-        for cell in cells {
-            values.push(at(cell));
-            let range = range(cell).filter(|_| has_ranges);
-            values.extend(range.into_iter().flat_map(|it| [it.min, it.max]));
-        }
-        values.into_iter()
-    };
     let (unit, title) = (figure.unit.as_ref(), figure.y_title.as_ref());
-    (
-        x.horizontal(figure.x_scale, all(|it| it.x, |it| it.range_x)),
-        panel
-            .y
-            .vertical(figure.scale, all(|it| it.y, |it| it.range_y), unit, title),
-    )
+    let up = panel.y.vertical(figure.scale, up.into_iter(), unit, title);
+    (x.horizontal(figure.x_scale, across.into_iter()), up)
+}
+
+/// The entries of the legend for sizes or shades.
+fn key(of: Dimension, range: Option<(f64, f64)>, is_size: bool) -> Vec<Entry> {
+    let title = units::shortened(of.title(), NAMES);
+    let entry = |sample, text: String| Entry::new(sample, text);
+    let Some((least, greatest)) = range else {
+        return vec![entry(Sample::None, format!("{title}: no value"))];
+    };
+    if !is_size {
+        let text = format!("{title}: {} to {}", of.text(least), of.text(greatest));
+        return vec![entry(Sample::Ramp, text)];
+    }
+    let circle = |value: f64| {
+        let size = size_of(value, range);
+        let mark = Mark {
+            size,
+            ..Mark::default()
+        };
+        entry(Sample::Marks(Look::Ink, vec![mark]), of.text(value))
+    };
+    vec![
+        entry(Sample::None, format!("area: {title}")),
+        circle(least),
+        circle(greatest),
+    ]
+}
+
+/// The size of a marker: its area is proportional to the value.
+fn size_of(value: f64, range: Option<(f64, f64)>) -> f64 {
+    let greatest = range.map_or(1.0, |it| it.1).max(f64::MIN_POSITIVE);
+    (WIDEST * (value.max(0.0) / greatest).sqrt()).max(NARROWEST)
+}
+
+fn marker(panel: &Panel, x: Dimension, it: &Cell, scaled: [Option<Scaled>; 2]) -> Mark {
+    let y = panel.y;
+    let words = |of: Dimension, summary: &Summary| {
+        let bound = units::lower_bound(summary.is_bound);
+        format!("{} {bound}{}", of.title(), of.text(summary.value))
+    };
+    let mut hint = vec![format!("{}: {}", it.name, words(y, &it.y)), words(x, &it.x)];
+    let mut row = row! { "curve" => it.curve.1.name, "row" => "median", "cell" => it.name };
+    for (of, summary) in [(x, &it.x), (y, &it.y)] {
+        row.extend(row! { of.name() => of.plain(summary.value) });
+        if summary.is_spread() {
+            let [low, high] = ["low", "high"].map(|end| format!("{} {end}", of.name()));
+            row.extend(row! { low => summary.low, high => summary.high });
+        }
+    }
+    let value = |scaled: &Scaled| it.value(scaled.of);
+    for of in scaled.iter().flatten() {
+        if let Some(value) = value(of) {
+            hint.push(format!("{} {}", of.of.title(), of.of.text(value)));
+            row.extend(row! { of.of.name() => of.of.plain(value) });
+        }
+    }
+    let trials = it.point.trials.len();
+    hint.extend((trials > 1).then(|| units::plural(trials as u64, "trial")));
+    row.extend(row! { "trials" => trials, "missing" => it.point.missing() });
+    let [size, shade] = &scaled;
+    let shade = shade.and_then(|scaled| {
+        let (least, greatest) = scaled.range?;
+        let share = (value(&scaled)? - least) / (greatest - least);
+        Some(Ramp::of(if greatest > least { share } else { 0.5 }))
+    });
+    Mark {
+        at: vec![it.at()],
+        series: Some(it.curve.0),
+        shade,
+        size: size.map_or(PLAIN, |size| {
+            value(&size).map_or(NARROWEST, |value| size_of(value, size.range))
+        }),
+        state: it.state().clone(),
+        bound: Bound {
+            x: it.x.is_bound,
+            y: it.y.is_bound,
+        },
+        hint: format!("{}{}", hint.join(", "), why(it.state())),
+        tells: format!(
+            "{} {}{}",
+            y.text(it.y.value),
+            x.place(it.x.value),
+            why(it.state())
+        ),
+        row,
+        ..Mark::default()
+    }
+}
+
+/// Crossed lines along the intervals.
+fn intervals(it: &Cell) -> impl Iterator<Item = Mark> {
+    let ((x, y), series) = (it.at(), Some(it.curve.0));
+    let across =
+        it.x.is_spread()
+            .then(|| vec![(it.x.low, y), (it.x.high, y)]);
+    let up =
+        it.y.is_spread()
+            .then(|| vec![(x, it.y.low), (x, it.y.high)]);
+    let counts = *it.state() == State::Counts;
+    let both = [across, up].into_iter().flatten().filter(move |_| counts);
+    let size = 0.5;
+    both.map(move |at| Mark {
+        shape: Shape::Interval,
+        at,
+        series,
+        size,
+        ..Mark::default()
+    })
+}
+
+/// The published `y` of a cell, at its published `x` or else at its own.
+fn published(panel: &Panel, x: Dimension, it: &Cell) -> Option<Mark> {
+    let (y, source) = panel.published(it.point, panel.y.name())?;
+    let own = panel.published(it.point, x.name()).map(|it| it.0);
+    let at = own.unwrap_or(it.x.value);
+    let words = format!("{} {}", panel.y.text(y), x.place(at));
+    Some(Mark {
+        at: vec![(at, y)],
+        series: Some(it.curve.0),
+        state: State::Published(source.to_owned()),
+        hint: format!("{}: published {words}, {source}", it.name),
+        tells: format!("published {words}"),
+        row: row! {
+            "curve" => it.curve.1.name, "row" => "published", "cell" => it.name,
+            x.name() => x.plain(at), panel.y.name() => y,
+        },
+        ..Mark::default()
+    })
+}
+
+/// A line through the published values of each curve.
+fn published_lines(panel: &Panel, published: &[Mark]) -> Vec<Mark> {
+    let line = |index: usize| {
+        let own = published.iter().filter(|it| it.series == Some(index));
+        let line = own.flat_map(|it| it.at.clone()).collect();
+        Mark::line(Line::PUBLISHED, line, Some(index), "")
+    };
+    (0..panel.curves.len()).map(line).collect()
+}
+
+/// The cells that no other beats, from the best `x` to the best `y`; only what counts takes part.
+fn front(panel: &Panel, x: Dimension, cells: &[Cell]) -> Vec<usize> {
+    let directions = better(x).zip(better(panel.y));
+    let Some((x, y)) = directions.filter(|_| panel.figure.kind == FigureKind::Pareto) else {
+        return Vec::new();
+    };
+    let counts = |index: &usize| *cells[*index].state() == State::Counts;
+    let counted: Vec<usize> = (0..cells.len()).filter(counts).collect();
+    let points: Vec<(f64, f64)> = counted.iter().map(|&index| cells[index].at()).collect();
+    let front = measure::pareto_front(&points, x, y).unwrap_or_default();
+    front.into_iter().map(|at| counted[at]).collect()
+}
+
+/// The boundary of what the cells reach: at each `x`, the best `y` of the cells that are at least as
+/// good in `x`.
+fn front_line(front: &[usize], cells: &[Cell]) -> impl Iterator<Item = Mark> {
+    let mut line: Vec<(f64, f64)> = Vec::new();
+    for (x, y) in front.iter().map(|&index| cells[index].at()) {
+        line.extend(line.last().map(|&(_, before)| (x, before)));
+        line.push((x, y));
+    }
+    let key = if line.len() > 1 { "Pareto front" } else { "" };
+    let names = front.iter().map(|&index| cells[index].name.clone());
+    let tells = listed(names.collect(), "other cell", "; ").unwrap_or_default();
+    let tells = format!("On the front: {tells}");
+    let line = Mark::line(Line::FRONT, line, None, key);
+    std::iter::once(Mark { tells, ..line })
+}
+
+/// The best cell by a metric; the first of equals.
+fn best(cells: &[Cell], of: Dimension, shape: &'static str) -> Option<Mark> {
+    let is_higher = matches!(better(of)?, measure::Better::Higher);
+    let values = cells.iter().filter_map(|it| {
+        let summary = Summary::of(it.point, of).filter(Summary::counts)?;
+        Some((it, summary.value))
+    });
+    let (it, value) = values.reduce(|best, next| {
+        let is_better = if is_higher {
+            next.1 > best.1
+        } else {
+            next.1 < best.1
+        };
+        if is_better { next } else { best }
+    })?;
+    let [title, name] = [of.title(), &it.name].map(|it| units::shortened(it, NAMES));
+    let words = format!("best {title}: {name} ({})", of.text(value));
+    Some(Mark {
+        shape: Shape::Ring(shape),
+        at: vec![it.at()],
+        hint: words.clone(),
+        tells: format!("Best {title}: {name}"),
+        key: words,
+        ..Mark::default()
+    })
 }
 
 /// The direction in which a metric is better. None: it has none.
 fn better(of: Dimension) -> Option<measure::Better> {
-    let Dimension::Metric(metric) = of else {
-        return None;
-    };
-    match metric.better {
-        Better::Lower => Some(measure::Better::Lower),
-        Better::Higher => Some(measure::Better::Higher),
-        Better::Neither => None,
+    match of {
+        Dimension::Metric(metric) => match metric.better {
+            Better::Lower => Some(measure::Better::Lower),
+            Better::Higher => Some(measure::Better::Higher),
+            Better::Neither => None,
+        },
+        Dimension::Factor(_) | Dimension::Other(_) => None,
     }
-}
-
-fn front(cells: &[Cell], x: Dimension, y: Dimension) -> Vec<usize> {
-    let points: Vec<(f64, f64)> = cells.iter().map(|cell| (cell.x, cell.y)).collect();
-    let directions = better(x).zip(better(y));
-    let front = directions.and_then(|(x, y)| measure::pareto_front(&points, x, y));
-    front.unwrap_or_default()
-}
-
-/// The best cell by a metric; the first of equals.
-fn best<'a>(panel: &'a Panel<'a>, cells: &[Cell], name: &'a str) -> Option<Best<'a>> {
-    let of = Dimension::of(panel.plan, name);
-    let is_higher = matches!(better(of)?, measure::Better::Higher);
-    let mut found: Option<(usize, f64)> = None;
-    for (index, cell) in cells.iter().enumerate() {
-        let Some(value) = median(cell.point, of) else {
-            continue;
-        };
-        let is_better = found.is_none_or(|(_, best)| match is_higher {
-            true => value > best,
-            false => value < best,
-        });
-        if is_better {
-            found = Some((index, value));
-        }
-    }
-    found.map(|(cell, value)| Best { of, cell, value })
 }

@@ -82,7 +82,6 @@ pub(crate) fn ladder(seed: u64) -> General {
 
 /// Gives a trial a fault; an invalid one is hollow in figures.
 pub(crate) fn fault(measured: &mut Measured, class: FaultClass, reason: &str) {
-    measured.suspect = (class == FaultClass::Invalid).then(|| reason.to_owned());
     measured.fault = Some(Fault {
         class,
         reason: reason.to_owned(),

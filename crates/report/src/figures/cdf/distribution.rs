@@ -6,6 +6,8 @@ use std::path::{Component, Path};
 use measure::Histogram;
 
 use super::super::panel::{Panel, Point, Trial};
+use super::super::summary::counting;
+use crate::chart::mark::State;
 use crate::limits;
 use crate::read::read_bounded;
 
@@ -33,6 +35,8 @@ pub(super) struct Distribution {
     pub(super) unread: u64,
     /// Values that had not ended.
     pub(super) censored: u64,
+    /// As its trials count: where most do not, of all of them.
+    pub(super) state: State,
 }
 
 impl Distribution {
@@ -44,11 +48,11 @@ impl Distribution {
         }
     }
 
-    /// Of the values that count.
     fn of_metric(point: &Point, name: &str) -> Self {
-        let values = point.values(name);
-        let measured = point.trials.len() - values.invalid;
-        let mut sorted = values.valid;
+        let (trials, state) = counting(&point.trials, name);
+        let values = trials.iter().map(|it| it.record.number(name));
+        let unread = values.clone().filter(Option::is_none).count() as u64;
+        let mut sorted: Vec<f64> = values.flatten().collect();
         sorted.sort_by(f64::total_cmp);
         let counts: Vec<(f64, u64)> = sorted
             .chunk_by(|a, b| a == b)
@@ -56,19 +60,21 @@ impl Distribution {
             .collect();
         Self {
             trials: sorted.len() as u64,
-            unread: (measured - sorted.len()) as u64,
+            unread,
+            state,
             ..Self::counted(counts)
         }
     }
 
     fn of_artefact(folder: &Path, point: &Point, name: &str) -> Self {
         let mut merged = Histogram::new();
-        let (mut trials, mut unread, mut censored) = (0, 0, 0);
-        for trial in &point.trials {
-            match histogram(folder, *trial, name) {
+        let (mut read, mut unread, mut censored) = (0, 0, 0);
+        let (trials, state) = counting(&point.trials, name);
+        for trial in trials {
+            match histogram(folder, trial, name) {
                 Some((own, beyond)) => {
                     merged.merge(&own);
-                    trials += 1;
+                    read += 1;
                     censored += beyond;
                 }
                 None => unread += 1,
@@ -76,9 +82,10 @@ impl Distribution {
         }
         let counts = merged.buckets().map(|(value, count)| (value as f64, count));
         Self {
-            trials,
+            trials: read,
             unread,
             censored,
+            state,
             ..Self::counted(counts.collect())
         }
     }
@@ -171,11 +178,5 @@ mod tests {
         );
         assert_eq!(distribution.points.last(), Some(&(100_000.0, 1.0)));
         assert_eq!(distribution.quantile(0.99), Some((99_000.0, 0.99)));
-    }
-
-    #[test]
-    fn nothing_has_no_quantile() {
-        let nothing = Distribution::counted(Vec::new());
-        assert_eq!((nothing.quantile(0.5), nothing.points.len()), (None, 0));
     }
 }
