@@ -50,7 +50,7 @@ fn values(records: &[Record], service: &str, metric: &str) -> Vec<f64> {
 }
 
 /// Two laws of service at half of the capacity, fifteen trials of each.
-const HALF: &str = "repeats = 15\n[settings]\nrate = 5000\nrequests = 20_000\n\
+const HALF: &str = "repeats = 15\n[settings]\nrate = \"5k\"\nrequests = 20_000\n\
                     [[factor]]\nname = \"service\"\nvalues = [\"exponential\", \"fixed\"]\n";
 
 #[test]
