@@ -2,8 +2,8 @@
 //!
 //! The head holds what is wrong with the instrument or a server, the question, the answer in one
 //! sentence ([`crate::answer`]), the first figure and one table. Of all other parts, only that of
-//! the figures is unfolded. The template escapes every string. Only figures, style sheet and script are marked safe: this crate
-//! generates them, and escapes the strings in the figures itself.
+//! the figures is unfolded. The template escapes every string. Only figures, style sheet and script
+//! are marked safe: this crate generates them, and escapes the strings in the figures itself.
 
 mod front;
 mod parts;
