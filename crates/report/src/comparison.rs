@@ -138,7 +138,8 @@ impl Comparisons<'_> {
     }
 }
 
-/// The comparisons of a stage, those that are wanted if there are any. None: no factor has several values in it.
+/// The comparisons of a stage, those that are wanted if there are any. None: no factor has several
+/// values in it.
 pub(crate) fn of<'a>(
     run: &'a Run,
     stage: &'a Stage,

@@ -2,29 +2,24 @@
 //!
 //! The head holds what is wrong with the instrument or a server, the question, the answer in one
 //! sentence ([`crate::answer`]), the first figure and one table. Of all other parts, only that of
-//! the figures is unfolded. The template escapes every string. Only figures, style sheet and script are marked safe: this crate
-//! generates them, and escapes the strings in the figures itself.
+//! the figures is unfolded. The template escapes every string. Only figures, style sheet and script
+//! are marked safe: this crate generates them, and escapes the strings in the figures itself.
 
 mod front;
+mod parts;
 mod shown;
-mod tables;
 
 use askama::Template;
 
+pub(crate) use self::parts::place;
 pub(crate) use self::shown::Shown;
-pub(crate) use self::tables::place;
 
 use self::front::Front;
-use self::tables::{
-    CellTable, Cut, FactorRow, FamilyTable, FaultRow, FlagRow, MetricRow, MissingRow,
-    PublishedTable, RetriedRow,
-};
-use crate::answer::{self, StageResults};
+use self::parts::Part;
+use crate::answer;
 use crate::chart::Drawing;
-use crate::comparison::words;
-use crate::findings::{self, Findings};
 use crate::record::Host;
-use crate::target_verdict::{Judged, Verdict};
+use crate::target_verdict::Judged;
 use crate::{Error, Run, limits, published, units};
 
 pub(crate) const STYLE: &str = include_str!("../templates/report.css");
@@ -54,53 +49,26 @@ struct Page {
     agreement: Option<String>,
     first: Option<FigurePart>,
     front: Front,
-    findings: Findings,
     files: Vec<(&'static str, &'static str)>,
     started: String,
     about: String,
     quick: Option<String>,
     plan_notes: Vec<String>,
     torn: bool,
-    comparisons: Vec<StageComparisons>,
     figures: Vec<FigurePart>,
-    published: Option<PublishedTable>,
-    targets: Vec<Judged>,
-    /// `2 go, 1 missed`.
-    verdicts: String,
-    cells: Vec<CellTable>,
-    grey: String,
-    missing: Cut<MissingRow>,
-    retried: Cut<RetriedRow>,
-    faults: Cut<FaultRow>,
-    flags: Vec<FlagRow>,
-    noted: Cut<(String, String)>,
-    factors: Vec<FactorRow>,
-    metrics: Vec<MetricRow>,
+    parts: Vec<Part>,
     host: Vec<(&'static str, String)>,
     plan: String,
     rerun: String,
-}
-
-/// The comparisons of a stage.
-struct StageComparisons {
-    /// Empty: the run has one stage.
-    stage: String,
-    /// What is compared, as sentences.
-    about: String,
-    families: Vec<FamilyTable>,
 }
 
 /// Renders the page of a run.
 ///
 /// # Errors
 /// Rendering the template failed.
-pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: Vec<Judged>) -> Result<String, Error> {
+pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: &[Judged]) -> Result<String, Error> {
     let stages = answer::stages(run);
     let last = stages.last();
-    let comparisons = stages.iter().filter_map(|it| stage_comparisons(run, it));
-    let cells = stages.iter().flat_map(|it| tables::cells(run, it));
-    let cells: Vec<CellTable> = cells.collect();
-    let rows = cells.iter().flat_map(|it| &it.rows);
     let agreement = last.and_then(|it| published::agreement(&published::pairs(run, it)));
     let mut figures = drawings.iter().map(|it| figure_part(it, true));
     let first = figures.next().map(|it| FigurePart { level: 2, ..it });
@@ -112,7 +80,6 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: Vec<Judged>) -> Res
         alerts: answer::alerts(run, last),
         sentence: answer::sentence(run, last),
         agreement,
-        findings: findings::of(run),
         files: files(run),
         front: Front::of(run, last),
         started: run.started_unix_ns().map(units::moment).unwrap_or_default(),
@@ -120,21 +87,9 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: Vec<Judged>) -> Res
         quick: run.plan.quick.then(|| quick().to_owned()),
         plan_notes: run.plan.notes.clone(),
         torn: run.torn,
-        comparisons: comparisons.collect(),
         first,
         figures: figures.collect(),
-        published: last.and_then(|it| tables::published(run, it)),
-        verdicts: verdicts(&targets),
-        targets,
-        grey: front::grey(run, rows.flat_map(|it| &it.values)),
-        cells,
-        missing: tables::missing(run),
-        retried: tables::retried(run),
-        faults: tables::faults(run),
-        flags: tables::flags(run),
-        noted: tables::noted(run),
-        factors: tables::factors(run),
-        metrics: tables::metrics(run),
+        parts: parts::of(run, &stages, targets),
         host: host_rows(&run.host),
         plan: plan_text(&toml::to_string_pretty(&run.plan).unwrap_or_default()),
         rerun: rerun(run),
@@ -168,25 +123,6 @@ fn files(run: &Run) -> Vec<(&'static str, &'static str)> {
     files
 }
 
-/// How many targets have each verdict: `2 go, 1 missed`.
-fn verdicts(targets: &[Judged]) -> String {
-    let count = |word: &str| {
-        targets
-            .iter()
-            .filter(|it| it.verdict.words() == word)
-            .count()
-    };
-    let words = [
-        Verdict::Go,
-        Verdict::Missed,
-        Verdict::NotDecided(String::new()),
-    ];
-    let counts = words.iter().map(|it| (count(it.words()), it.words()));
-    let counts = counts.filter(|(count, _)| *count > 0);
-    let counts = counts.map(|(count, word)| format!("{count} {word}"));
-    counts.collect::<Vec<_>>().join(", ")
-}
-
 /// One line on what was measured.
 pub(crate) fn about(run: &Run) -> String {
     let plan = &run.plan;
@@ -205,53 +141,6 @@ pub(crate) fn about(run: &Run) -> String {
 /// The warning on a `--quick` run.
 pub(crate) fn quick() -> &'static str {
     "Quick run: the short form of the experiment. Sufficient to see the shape, not to quote."
-}
-
-fn stage_comparisons(run: &Run, results: &StageResults) -> Option<StageComparisons> {
-    let comparisons = results.comparisons.as_ref()?;
-    let base = words::subject(comparisons.factor, comparisons.baseline);
-    let mut about =
-        format!("Each cell is compared with the cell {base} whose other factors are equal");
-    if !comparisons.dependent.is_empty() {
-        let titles = comparisons.dependent.iter();
-        let titles: Vec<String> = titles.map(|it| it.factor.title.clone()).collect();
-        about.push_str(&format!(
-            ", except those that change with it: {}",
-            units::listed(&titles)
-        ));
-    }
-    about.push('.');
-    if comparisons.unmatched > 0 {
-        let cells = units::plural(comparisons.unmatched, "cell");
-        about.push_str(&format!(" No such cell exists for {cells}."));
-    }
-    if !comparisons.omitted.is_empty() {
-        let names = comparisons.omitted.iter().map(|metric| metric.name.clone());
-        let names: Vec<String> = names.collect();
-        about.push_str(&format!(
-            " Not compared, because there would be more than {} comparisons: {}.",
-            units::count(limits::COMPARISONS as u64),
-            units::listed(&names),
-        ));
-    }
-    let families = comparisons.families.iter();
-    let families: Vec<FamilyTable> = families
-        .filter(|family| !family.comparisons.is_empty())
-        .map(|family| tables::family(comparisons, family, &results.cells))
-        .collect();
-    Some(StageComparisons {
-        stage: stage_name(run, results),
-        about,
-        families,
-    })
-}
-
-/// The name of a stage. Empty: the run has no other.
-fn stage_name(run: &Run, results: &StageResults) -> String {
-    match run.plan.stages.as_slice() {
-        [_] => String::new(),
-        _ => results.stage.name.clone(),
-    }
 }
 
 /// The text of a plan, cut to [`limits::PLAN_CHARACTERS`].

@@ -55,7 +55,7 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
         .map_err(|error| Error::write(&trials, error))?;
     replace(&trials, &table)?;
     let page = folder.join("report.html");
-    let html = page::html(&run, &drawings, target::judged(&run))?;
+    let html = page::html(&run, &drawings, &target::judged(&run))?;
     replace(&page, html.as_bytes())?;
     Ok(Rendered {
         page,
@@ -83,7 +83,7 @@ pub fn figures_of(run: &Run) -> Result<Vec<SvgFigure>, Error> {
 /// A figure could not be drawn, or the template could not be rendered.
 pub fn page_of(run: &Run) -> Result<String, Error> {
     let drawings = drawings(run)?;
-    page::html(run, &drawings, target::judged(run))
+    page::html(run, &drawings, &target::judged(run))
 }
 
 /// The run in at most [`crate::limits::TERMINAL_COLUMNS`] columns, as text. Ends with a line break.

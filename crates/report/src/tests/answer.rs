@@ -396,7 +396,11 @@ fn a_server_that_fails_misses_its_targets_and_exceeds_each_bound() {
         "{judged:?}"
     );
     let bound: Bound = "wall_ns > 9x".parse().unwrap();
-    let exceeded = |run: &General| compare(&run.run(), &[], &[bound.clone()]).unwrap().exceeded;
+    let exceeded = |run: &General| {
+        compare(&run.run(), &[], std::slice::from_ref(&bound))
+            .unwrap()
+            .exceeded
+    };
     let told = exceeded(&run).remove(0);
     assert!(told.contains("b fails in 1 trial (12 % errors)"), "{told}");
     assert!(
