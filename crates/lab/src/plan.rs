@@ -103,7 +103,11 @@ impl Experiment {
 impl Experiment {
     /// The command that repeats a run of these options.
     fn rerun(&self, options: &Options, seed: u64) -> String {
-        let what = if self.is_shipped { &self.name } else { self.path() };
+        let what = if self.is_shipped {
+            &self.name
+        } else {
+            self.path()
+        };
         let mut words = vec![shell_word(what)];
         words.extend(options.quick.then(|| "--quick".to_owned()));
         words.extend(["--seed".to_owned(), seed.to_string()]);

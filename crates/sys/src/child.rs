@@ -256,6 +256,7 @@ mod tests {
             dies_with_parent: true,
             own_session: true,
             goes_first: false,
+            announces_to: None,
         };
         bind(&mut command, &bounds).unwrap();
         let mut child = command.spawn().unwrap();

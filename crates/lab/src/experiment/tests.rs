@@ -528,12 +528,12 @@ fn a_wrong_answer_is_named_with_its_line() {
         (
             "\"elapsed_ns\"\nbaseline",
             "\"elapsed\"\nbaseline",
-            "any.toml:9: `metric` in [answer] is wrong: no metric is named `elapsed`",
+            "any.toml:8: `metric` in [answer] is wrong: no metric is named `elapsed`",
         ),
         (
             "{ size = 1 }",
             "{ size = 3 }",
-            "any.toml:10: `baseline` in [answer] is wrong: `size` has no value `3`",
+            "any.toml:9: `baseline` in [answer] is wrong: `size` has no value `3`",
         ),
         (
             "baseline",

@@ -127,7 +127,9 @@ fn the_command_that_repeats_a_run_has_its_options() {
         experiment.rerun(&options, 7)
     };
     let options = "--quick --seed 7 --server 'memcached=/my place/sh'";
-    let shipped = rerun(&Experiment::load("smoke").unwrap());
+    let mut shipped = Experiment::load("smoke").unwrap();
+    shipped.is_shipped = true;
+    let shipped = rerun(&shipped);
     assert_eq!(shipped, format!("curtail lab run smoke {options}"));
     let changed = text_of("smoke").replace("[0.3, 0.6]", "[0.3]");
     let own = Experiment::parse("smoke", "./my/smoke.toml", &changed).unwrap();
