@@ -312,6 +312,7 @@ fn measured_on(cpu: usize) -> Bounds {
         dies_with_parent: true,
         own_session: true,
         goes_first: sys::thread::may_go_first(),
+        ..Bounds::default()
     }
 }
 

@@ -151,6 +151,7 @@ fn trial(
         dies_with_parent: true,
         own_session: true,
         goes_first: sys::thread::may_go_first(),
+        ..Bounds::default()
     };
     bind(&mut command, &bounds)?;
     let cpu_before_ns = sys::cost::ended_children_ns();

@@ -127,7 +127,7 @@ pub(super) mod preemption {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Next to busy strangers a switch lasts until they were preempted, and they preempt us as well.
+    /// Next to busy strangers a switch lasts until they are preempted, and they preempt us too.
     const STRANGERS_RAN: Duration = Duration::from_millis(1);
     const POINTS_PASSED_THEN: u32 = 1000;
 

@@ -1,6 +1,6 @@
 //! Checks the settings of an experiment of this kind, before anything is started.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use report::record::Factors;
@@ -319,12 +319,13 @@ fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A word of a command, an environment or a probe, and where it stands.
+/// Where a word stands: table, number, key.
+type Place = (&'static str, usize, &'static str);
+
+/// A word of a command, an environment or a probe.
 struct Word<'a> {
     text: &'a str,
-    table: &'static str,
-    nth: usize,
-    key: &'static str,
+    place: Place,
     /// A process cannot do without it: programs, and the addresses of probes.
     is_needed: bool,
     /// Runs on each client.
@@ -333,108 +334,103 @@ struct Word<'a> {
     server: Option<&'a str>,
 }
 
+/// Words of which each may be left out.
+fn loose<'a>(
+    place: Place,
+    texts: impl IntoIterator<Item = &'a String>,
+) -> impl Iterator<Item = Word<'a>> {
+    texts.into_iter().map(move |text| Word {
+        text,
+        place,
+        is_needed: false,
+        is_of_client: false,
+        server: None,
+    })
+}
+
+/// Words that a process cannot do without.
+fn needed<'a>(
+    place: Place,
+    texts: impl IntoIterator<Item = &'a String>,
+) -> impl Iterator<Item = Word<'a>> {
+    loose(place, texts).map(|word| Word {
+        is_needed: true,
+        ..word
+    })
+}
+
+/// A program, and arguments that may be left out.
+fn command<'a>(place: Place, texts: &'a [String]) -> impl Iterator<Item = Word<'a>> {
+    needed(place, texts.first()).chain(loose(place, texts.iter().skip(1)))
+}
+
+fn ready(place: Place, ready: &Ready) -> impl Iterator<Item = Word<'_>> {
+    needed(place, &ready.connect).chain(command(place, &ready.command))
+}
+
 /// All words that may have placeholders.
 fn words(setup: &Setup) -> Vec<Word<'_>> {
     let mut words = Vec::new();
-    let mut push = |text, (table, nth, key), is_needed, is_of_client, server| {
-        words.push(Word {
-            text,
-            table,
-            nth,
-            key,
-            is_needed,
-            is_of_client,
-            server,
-        });
-    };
-    fn all(texts: &[String]) -> impl Iterator<Item = (usize, &str)> {
-        texts.iter().map(String::as_str).enumerate()
-    }
-    fn of_map(map: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
-        map.values().map(String::as_str)
-    }
     if let Some(load) = &setup.load {
-        for (key, texts) in [
-            ("arguments", &load.arguments),
-            ("under", &load.under),
-            ("input", &load.input),
-        ] {
-            for (at, text) in all(texts) {
-                let is_needed = at == 0 && key != "arguments";
-                push(text, ("[load]", 0, key), is_needed, true, None);
-            }
-        }
+        words.extend(loose(("[load]", 0, "arguments"), &load.arguments));
+        words.extend(command(("[load]", 0, "under"), &load.under));
+        words.extend(command(("[load]", 0, "input"), &load.input));
     }
     if let Some(program) = &setup.program {
-        for (key, texts) in [("command", &program.command), ("input", &program.input)] {
-            for (at, text) in all(texts) {
-                push(text, ("[program]", 0, key), at == 0, true, None);
-            }
-        }
-        for text in of_map(&program.environment) {
-            push(text, ("[program]", 0, "environment"), false, true, None);
-        }
-        push(&program.stagger, ("[program]", 0, "stagger"), false, false, None);
+        words.extend(command(("[program]", 0, "command"), &program.command));
+        words.extend(command(("[program]", 0, "input"), &program.input));
+        let values = program.environment.values();
+        words.extend(loose(("[program]", 0, "environment"), values));
     }
     for (nth, before) in setup.before.iter().enumerate() {
-        for (key, texts) in [("command", &before.command), ("input", &before.input)] {
-            for (at, text) in all(texts) {
-                push(text, ("[[before]]", nth, key), at == 0, true, None);
-            }
-        }
+        words.extend(command(("[[before]]", nth, "command"), &before.command));
+        words.extend(command(("[[before]]", nth, "input"), &before.input));
     }
+    words.iter_mut().for_each(|word| word.is_of_client = true);
+    let stagger = setup.program.iter().map(|it| &it.stagger);
+    words.extend(loose(("[program]", 0, STAGGER), stagger));
     for (nth, beside) in setup.beside.iter().enumerate() {
-        for (at, text) in all(&beside.command) {
-            push(text, ("[[beside]]", nth, "command"), at == 0, false, None);
-        }
-        for text in of_map(&beside.environment) {
-            push(text, ("[[beside]]", nth, "environment"), false, false, None);
-        }
-        for text in beside.ready.connect.iter().chain(beside.ready.command.first()) {
-            push(text, ("[[beside]]", nth, "ready"), true, false, None);
-        }
-        for text in beside.ready.command.iter().skip(1) {
-            push(text, ("[[beside]]", nth, "ready"), false, false, None);
-        }
+        let place = |key| ("[[beside]]", nth, key);
+        words.extend(command(place("command"), &beside.command));
+        words.extend(loose(place("environment"), beside.environment.values()));
+        words.extend(ready(place("ready"), &beside.ready));
     }
     for (nth, server) in setup.server.iter().enumerate() {
+        let place = |key| ("[[server]]", nth, key);
+        let mut own: Vec<Word<'_>> = loose(place("arguments"), &server.arguments).collect();
+        own.extend(loose(place("environment"), server.environment.values()));
+        let probes = server.ready.iter();
+        own.extend(probes.flat_map(|it| ready(place("ready"), it)));
         let name = Some(server.name.as_str());
-        for (_, text) in all(&server.arguments) {
-            push(text, ("[[server]]", nth, "arguments"), false, false, name);
-        }
-        for text in of_map(&server.environment) {
-            push(text, ("[[server]]", nth, "environment"), false, false, name);
-        }
-        let ready = server.ready.iter();
-        for text in ready.flat_map(|it| it.connect.iter().chain(&it.command)) {
-            push(text, ("[[server]]", nth, "ready"), false, false, name);
-        }
+        words.extend(own.into_iter().map(|word| Word {
+            server: name,
+            ..word
+        }));
     }
     if let Some(disk) = &setup.disk {
-        push(&disk.law, ("[disk]", 0, "law"), true, false, None);
-        push(&disk.fill, ("[disk]", 0, "fill"), true, false, None);
-        if let Some(memory) = &disk.memory {
-            push(memory, ("[disk]", 0, "memory"), true, false, None);
-        }
+        words.extend(needed(("[disk]", 0, "law"), [&disk.law]));
+        words.extend(needed(("[disk]", 0, "fill"), [&disk.fill]));
+        words.extend(needed(("[disk]", 0, "memory"), &disk.memory));
     }
     for (nth, metric) in setup.metric.iter().enumerate() {
-        if let Some(file) = metric.file() {
-            push(file, ("[[metric]]", nth, "file"), true, false, None);
-        }
+        words.extend(needed(("[[metric]]", nth, "file"), metric.file()));
     }
     words
 }
+
+const STAGGER: &str = "stagger";
 
 /// Each placeholder must be a factor of some cell, and each factor must be used. What a process
 /// cannot do without must have a value in every cell.
 fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     let words = words(setup);
     let refuse = |word: &Word<'_>, problem: String| {
-        Err(Violation::new(word.table, word.nth, word.key, problem))
+        let (table, nth, key) = word.place;
+        Err(Violation::new(table, nth, key, problem))
     };
     let is_given = |word: &Word<'_>, name: &str| match name {
         // The time between two starts is known before the trial.
-        _ if word.key == "stagger" => false,
+        _ if word.place.2 == STAGGER => false,
         disk::FILES => setup.disk.is_some(),
         CLIENT => word.is_of_client,
         SUMMARY => false,

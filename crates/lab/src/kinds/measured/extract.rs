@@ -124,8 +124,8 @@ impl MetricTable {
     }
 
     /// The file that is searched, with placeholders. None: an output.
-    pub(super) fn file(&self) -> Option<&str> {
-        self.file.as_deref()
+    pub(super) fn file(&self) -> Option<&String> {
+        self.file.as_ref()
     }
 
     /// All values in an output, in order.

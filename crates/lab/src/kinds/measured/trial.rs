@@ -195,43 +195,11 @@ impl Staged<'_> {
         };
         let times = setup.times();
         let [warmup, interval] = times.map(Option::unwrap_or_default);
-        let ns = |it: Duration| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX);
-        let mut command = load.command(&capacity::rate(trial.resolved), trial.seed);
-        let mut option = |name: &str, value: String| {
-            command.extend([format!("--{name}"), value]);
-        };
-        for (name, time) in ["warmup", "duration"].into_iter().zip(times) {
-            if let Some(time) = time {
-                option(name, duration_argument(ns(time)));
-            }
-        }
-        option("json", format!("{{{SUMMARY}}}"));
-        let server = setup.server(trial.factors);
-        if let (Some(_), Some(process)) = (server, beside.first()) {
-            option("watch-pid", process.process().id().to_string());
-        }
-        if let Some(cpu) = setup.pins.server.first()
-            && setup.hosts.detect_stalls
-        {
-            option("detect-stalls", cpu.to_string());
-        }
-        // Agents have their own.
-        if !setup.pins.load.is_empty() && agents.is_none() {
-            option("cpus", cpu_list(&setup.pins.load));
-        }
-        if let Some(server) = server
-            && load.is_memcached()
-        {
-            command.push("--watch-bursts".to_owned());
-            command.extend(server.prefill.then(|| "--prefill".to_owned()));
-        }
         let mut notes = Vec::new();
-        if let Some(agents) = &agents {
-            command.extend(agents.arguments());
-            if self.agents_must_sleep(load)? {
-                command.push("--no-spin".to_owned());
-                notes.push(SLEEPS.to_owned());
-            }
+        let mut command = self.words_of_load(load, beside, agents.as_ref());
+        if agents.is_some() && self.agents_must_sleep(load)? {
+            command.push("--no-spin".to_owned());
+            notes.push(SLEEPS.to_owned());
         }
         let task = Task {
             prefix: String::new(),
@@ -281,6 +249,46 @@ impl Staged<'_> {
             energy,
             ..done
         })
+    }
+
+    /// The command of a generator, or of the coordinator of `agents`.
+    fn words_of_load(
+        &self,
+        load: &Load<'_>,
+        beside: &[Running],
+        agents: Option<&Agents>,
+    ) -> Vec<String> {
+        let (setup, trial) = (self.setup, self.trial);
+        let mut words = load.command(&capacity::rate(trial.resolved), trial.seed);
+        let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+        for (name, time) in ["warmup", "duration"].into_iter().zip(setup.times()) {
+            if let Some(time) = time {
+                let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+                option(name, duration_argument(ns));
+            }
+        }
+        option("json", format!("{{{SUMMARY}}}"));
+        let server = setup.server(trial.factors);
+        if let (Some(_), Some(process)) = (server, beside.first()) {
+            option("watch-pid", process.process().id().to_string());
+        }
+        if let Some(cpu) = setup.pins.server.first()
+            && setup.hosts.detect_stalls
+        {
+            option("detect-stalls", cpu.to_string());
+        }
+        // Agents have their own.
+        if !setup.pins.load.is_empty() && agents.is_none() {
+            option("cpus", cpu_list(&setup.pins.load));
+        }
+        if let Some(server) = server
+            && load.is_memcached()
+        {
+            words.push("--watch-bursts".to_owned());
+            words.extend(server.prefill.then(|| "--prefill".to_owned()));
+        }
+        words.extend(agents.map(Agents::arguments).unwrap_or_default());
+        words
     }
 
     /// Whether agents share processors. A thread that polls would then delay the others'.
