@@ -140,13 +140,8 @@ pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
     let height = bottom + note_lines.len() as f64 * NOTE_LINE + 10.0;
 
     let mut svg = Svg::default();
-    let paper = [
-        ("class", "paper"),
-        ("width", "100%"),
-        ("height", "100%"),
-        ("fill", PAPER),
-    ];
-    svg.element("rect", &paper);
+    let paper = format!(r#"class="paper" width="100%" height="100%" fill="{PAPER}""#);
+    svg.tag("rect", &paper);
     heading(&mut svg, &scene.title, about);
     legend.draw(&mut svg, HEADING_HEIGHT);
     match words {
@@ -158,13 +153,11 @@ pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
             in_plot(&mut svg, &stem, &field, &scene);
         }
     }
-    svg.group(&[
-        ("class", "notes"),
-        ("font-size", "11.5"),
-        ("fill", SOFT_INK),
-    ]);
+    svg.group(&format!(
+        r#"class="notes" font-size="{NOTE_SIZE}" fill="{SOFT_INK}""#
+    ));
     for (index, line) in note_lines.iter().enumerate() {
-        svg.text(16.0, bottom + 12.0 + index as f64 * NOTE_LINE, &[], line);
+        svg.text((16.0, bottom + 12.0 + index as f64 * NOTE_LINE), "", line);
     }
     svg.close();
     Drawing {
@@ -183,26 +176,24 @@ pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
 /// The marks, clipped to the plot.
 fn in_plot(svg: &mut Svg, stem: &str, field: &Field, scene: &Scene) {
     let plot = field.plot;
-    let clip = format!("clip-{stem}");
+    let clip = escaped(&format!("clip-{stem}"));
     let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(coordinate);
-    svg.raw(&format!(
-        "<clipPath id=\"{clip}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" \
-         height=\"{height}\"/></clipPath>\n",
-        clip = escaped(&clip),
+    svg.group(&format!(
+        r#"class="data" clip-path="url(#{clip})" data-plot="{left} {top} {width} {height}"{}"#,
+        // Between names there are no values to zoom to.
+        match field.x.has_names() || field.y.has_names() {
+            true => String::new(),
+            false => format!(
+                r#" data-x="{}" data-y="{}""#,
+                field.x.script(),
+                field.y.script()
+            ),
+        }
     ));
-    let clip = format!("url(#{clip})");
-    let rectangle = format!("{left} {top} {width} {height}");
-    let (x, y) = (field.x.script(), field.y.script());
-    let mut attributes = vec![
-        ("class", "data"),
-        ("clip-path", clip.as_str()),
-        ("data-plot", rectangle.as_str()),
-    ];
-    // Between names there are no values to zoom to.
-    if !field.x.has_names() && !field.y.has_names() {
-        attributes.extend([("data-x", x.as_str()), ("data-y", y.as_str())]);
-    }
-    svg.group(&attributes);
+    let area = format!(r#"x="{left}" y="{top}" width="{width}" height="{height}""#);
+    svg.raw(&format!(
+        "<clipPath id=\"{clip}\"><rect {area}/></clipPath>\n"
+    ));
     mark::draw(svg, field, scene);
     svg.close();
 }
@@ -242,18 +233,15 @@ impl Drawing {
 }
 
 fn heading(svg: &mut Svg, title: &str, about: &str) {
-    svg.group(&[("class", "heading")]);
-    let style = [("font-size", "17"), ("font-weight", "600"), ("fill", INK)];
-    svg.text(16.0, 28.0, &style, title);
-    let about = svg::wrapped(about, 12.0, WIDTH - 32.0);
-    if let Some(line) = about.first() {
-        let cut = if about.len() > 1 {
-            format!("{line} …")
-        } else {
-            line.clone()
-        };
-        svg.text(16.0, 47.0, &[("font-size", "12"), ("fill", SOFT_INK)], &cut);
-    }
+    svg.group(r#"class="heading""#);
+    let font = format!(r#"font-size="17" font-weight="600" fill="{INK}""#);
+    svg.text((16.0, 28.0), &font, &svg::fitted(title, 18.0, WIDTH - 32.0));
+    let about = svg::fitted(about, 12.0, WIDTH - 32.0);
+    svg.text(
+        (16.0, 47.0),
+        &format!(r#"font-size="12" fill="{SOFT_INK}""#),
+        &about,
+    );
     svg.close();
 }
 

@@ -34,16 +34,16 @@
     const whole = { x0: left, x1: left + width, y0: top, y1: top + height };
     let view = whole;
 
-    const marks = [...data.querySelectorAll('.mark, .absent, .knee, .best')].map((element) => {
-      const [x, y] = element.getAttribute('transform').match(/-?[\d.]+/g).map(Number);
+    const marks = [...data.querySelectorAll('.mark, .absent, .bound')].map((element) => {
+      const [x, y, size = 1] = element.getAttribute('transform').match(/-?[\d.]+/g).map(Number);
       // Trials of a cell stand side by side; they stay as near when the figure is zoomed.
       const aside = Number(element.dataset.aside || 0);
       const title = element.querySelector('title');
       const text = title ? title.textContent : '';
       if (title) title.remove();
-      return { element, x: x - aside, y, aside, text, fixed: element.classList.contains('absent') };
+      return { element, x: x - aside, y, size, aside, text, fixed: element.classList.contains('absent') };
     }).sort((a, b) => a.x + a.aside - b.x - b.aside || a.y - b.y);
-    const lines = [...data.querySelectorAll('polyline')].map((element) => ({
+    const lines = [...data.querySelectorAll('polyline, polygon')].map((element) => ({
       element,
       points: element.getAttribute('points').trim().split(/\s+/).map((p) => p.split(',').map(Number)),
     }));
@@ -104,7 +104,8 @@
       svg.classList.toggle('zoomed', zoomed);
       for (const mark of marks) {
         const [x, y] = place(mark);
-        mark.element.setAttribute('transform', `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+        mark.element.setAttribute('transform',
+          `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${mark.size})`);
       }
       for (const line of lines) {
         line.element.setAttribute('points',

@@ -37,19 +37,15 @@ pub(super) fn draw(svg: &mut Svg, field: &Field) {
     let frame = verticals(&[left], top, bottom) + &rows(&[bottom], left, right);
     let ticks = verticals(&xs, bottom, bottom + TICK) + &rows(&ys, left - TICK, left);
 
-    svg.group(&[("class", "axes")]);
+    svg.group(r#"class="axes""#);
     for (lines, stroke, width) in [
         (faint, FAINT_GRID, "0.8"),
         (grid, GRID, "0.8"),
         (frame + &ticks, AXIS, "1"),
     ] {
         if !lines.is_empty() {
-            let style = [
-                ("stroke", stroke),
-                ("stroke-width", width),
-                ("d", lines.as_str()),
-            ];
-            svg.element("path", &style);
+            let style = format!(r#"stroke="{stroke}" stroke-width="{width}""#);
+            svg.tag("path", &format!(r#"{style} d="{lines}""#));
         }
     }
     // A quarter of the size below a line, digits stand in its middle.
@@ -74,10 +70,10 @@ fn rows(ys: &[f64], from: f64, to: f64) -> String {
 }
 
 fn labels(svg: &mut Svg, side: &Side, anchor: &str, places: impl Iterator<Item = (f64, f64)>) {
-    let size = LABEL_SIZE.to_string();
-    svg.group(&[("text-anchor", anchor), ("font-size", &size), ("fill", INK)]);
-    for ((x, y), label) in places.zip(&side.labels).filter(|(_, it)| !it.is_empty()) {
-        svg.text(x, y, &[], label);
+    let font = format!(r#"font-size="{LABEL_SIZE}" fill="{INK}""#);
+    svg.group(&format!(r#"text-anchor="{anchor}" {font}"#));
+    for (at, label) in places.zip(&side.labels).filter(|(_, it)| !it.is_empty()) {
+        svg.text(at, "", label);
     }
     svg.close();
 }
@@ -87,17 +83,12 @@ fn titles(svg: &mut Svg, field: &Field) {
     let across = svg::fitted(&field.x.title, TITLE_SIZE, WIDTH - 32.0);
     // A longer title would run into the legend.
     let up = svg::fitted(&field.y.title, TITLE_SIZE, plot.height + 24.0);
-    let size = TITLE_SIZE.to_string();
-    svg.group(&[
-        ("class", "axis-titles"),
-        ("text-anchor", "middle"),
-        ("font-size", &size),
-        ("fill", INK),
-    ]);
+    let font = format!(r#"text-anchor="middle" font-size="{TITLE_SIZE}" fill="{INK}""#);
+    svg.group(&format!(r#"class="axis-titles" {font}"#));
     let below = field.bottom() + 42.0;
-    svg.text(plot.left + plot.width / 2.0, below, &[], &across);
+    svg.text((plot.left + plot.width / 2.0, below), "", &across);
     let middle = plot.top + plot.height / 2.0;
-    let turned = format!("rotate(-90 20 {})", coordinate(middle));
-    svg.text(20.0, middle, &[("transform", &turned)], &up);
+    let turned = format!(r#"transform="rotate(-90 20 {})""#, coordinate(middle));
+    svg.text((20.0, middle), &turned, &up);
     svg.close();
 }

@@ -78,12 +78,12 @@ impl Legend {
     }
 
     pub(super) fn draw(&self, svg: &mut Svg, top: f64) {
-        svg.group(&[("class", "legend")]);
+        svg.group(r#"class="legend""#);
         for (entry, x, row) in &self.entries {
             let middle = top + *row as f64 * ROW + ROW / 2.0;
             match &entry.sample {
                 Sample::Marks(look, marks) => {
-                    svg.group(&[("class", look.class())]);
+                    svg.group(&format!(r#"class="{}""#, look.class()));
                     for mark in marks {
                         draw_one(svg, mark, *look, &places(mark, *x, middle), true);
                     }
@@ -92,9 +92,12 @@ impl Legend {
                 Sample::Ramp => ramp(svg, *x, middle),
                 Sample::None => {}
             }
-            let style = [("font-size", "12.5"), ("fill", INK)];
-            let x = x + entry.sample.width() + 6.0;
-            svg.text(x, middle + 4.3, &style, &entry.text);
+            let at = (x + entry.sample.width() + 6.0, middle + 4.3);
+            svg.text(
+                at,
+                &format!(r#"font-size="12.5" fill="{INK}""#),
+                &entry.text,
+            );
         }
         svg.close();
     }
@@ -210,17 +213,12 @@ fn keys(scene: &Scene) -> Vec<Entry> {
 
 fn ramp(svg: &mut Svg, x: f64, y: f64) {
     for step in 0..Ramp::STEPS {
-        let shade = Ramp::step(step);
-        let class = format!("shade {}", shade.class);
+        let Ramp { class, colour } = Ramp::step(step);
         let [x, y] = [x + step as f64 * SHADE, y - 6.0].map(coordinate);
-        let style = [
-            ("class", class.as_str()),
-            ("x", &x),
-            ("y", &y),
-            ("width", "10"),
-            ("height", "12"),
-            ("fill", shade.colour),
-        ];
-        svg.element("rect", &style);
+        let area = format!(r#"x="{x}" y="{y}" width="10" height="12""#);
+        svg.tag(
+            "rect",
+            &format!(r#"class="shade {class}" {area} fill="{colour}""#),
+        );
     }
 }

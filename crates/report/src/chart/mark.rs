@@ -4,8 +4,8 @@
 use super::legend::Entry;
 use super::palette::{CurveStyle, Ramp};
 use super::side::Side;
-use super::svg::{Svg, coordinate, coordinates};
-use super::{Field, INK, PAPER, PLOT_HEIGHT, PLOT_LEFT, Rows, SOFT_INK, Words};
+use super::svg::{Svg, coordinate, coordinates, escaped};
+use super::{Field, INK, PAPER, PLOT_HEIGHT, PLOT_LEFT, Rows, Words};
 use crate::{limits, units};
 
 /// A figure before it is drawn.
@@ -183,10 +183,6 @@ impl Line {
             width,
         }
     }
-
-    pub(crate) fn dashed(dashes: &'static str) -> Self {
-        Self::new("median", Some(dashes), "1.8")
-    }
 }
 
 /// How a value counts.
@@ -316,10 +312,9 @@ pub(super) fn draw(svg: &mut Svg, field: &Field, scene: &Scene) {
     for marks in marks.chunk_by(|a, b| a.series == b.series) {
         let series = marks[0].series.and_then(|index| scene.series.get(index));
         let look = series.map_or(Look::Ink, |it| it.look);
-        let class = format!("series {}", look.class());
-        let mut group = vec![("class", class.as_str())];
-        group.extend(series.map(|it| ("data-series", it.name.as_str())));
-        svg.group(&group);
+        let name = series.map(|it| format!(r#" data-series="{}""#, escaped(&it.name)));
+        let (class, name) = (look.class(), name.unwrap_or_default());
+        svg.group(&format!(r#"class="series {class}"{name}"#));
         for mark in marks {
             for pixels in pieces(field, mark) {
                 draw_one(svg, mark, look, &pixels, scene.series.len() > 1);
@@ -331,107 +326,21 @@ pub(super) fn draw(svg: &mut Svg, field: &Field, scene: &Scene) {
 
 /// The pixels of a mark; those of a line are interrupted where an axis has no position.
 fn pieces(field: &Field, mark: &Mark) -> Vec<Vec<(f64, f64)>> {
-    let missing = (mark.state_is_missing() && mark.at.first().is_some_and(|it| it.1.is_nan()))
-        .then(|| field.pixel_x(mark.at[0].0));
-    if let Some(x) = missing {
-        return x
-            .map(|x| vec![(x + mark.aside, field.bottom() - 7.0)])
-            .into_iter()
-            .collect();
-    }
-    let pixel = |&(x, y): &(f64, f64)| Some((field.pixel_x(x)? + mark.aside, field.pixel_y(y)?));
+    let pixel = |&(x, y): &(f64, f64)| {
+        // What is missing has no value: it stands at the bottom.
+        let is_missing = matches!(mark.state, State::Missing(_)) && y.is_nan();
+        let bottom = is_missing.then(|| field.bottom() - 7.0);
+        let y = bottom.or_else(|| field.pixel_y(y));
+        Some((field.pixel_x(x)? + mark.aside, y?))
+    };
     let pixels: Vec<Option<(f64, f64)>> = mark.at.iter().map(pixel).collect();
-    let (pieces, least): (Vec<Vec<(f64, f64)>>, usize) = match mark.shape {
-        Shape::Line(_) => {
-            let pieces = pixels.split(Option::is_none);
-            (
-                pieces
-                    .map(|it| it.iter().copied().flatten().collect())
-                    .collect(),
-                2,
-            )
-        }
-        _ => (
-            pixels
-                .into_iter()
-                .collect::<Option<_>>()
-                .into_iter()
-                .collect(),
-            1,
-        ),
-    };
-    pieces.into_iter().filter(|it| it.len() >= least).collect()
-}
-
-impl Mark {
-    fn state_is_missing(&self) -> bool {
-        matches!(self.state, State::Missing(_))
+    if let Shape::Line(_) = mark.shape {
+        let pieces = pixels.split(Option::is_none);
+        let pieces = pieces.map(|it| it.iter().copied().flatten().collect());
+        return pieces.filter(|it: &Vec<_>| it.len() > 1).collect();
     }
-}
-
-/// Draws a mark at pixels. In a figure of several series, bars have the marker of their series at
-/// the foot, so that they differ without colour too.
-pub(super) fn draw_one(
-    svg: &mut Svg,
-    mark: &Mark,
-    look: Look,
-    pixels: &[(f64, f64)],
-    is_one_of_many: bool,
-) {
-    let style = look.style();
-    let colour = match mark.state {
-        State::Grey(_) => GREY,
-        _ => style.colour,
-    };
-    let points = coordinates(pixels);
-    match &mark.shape {
-        Shape::Point | Shape::Dot | Shape::Ring(_) => marker(svg, mark, style, colour, pixels[0]),
-        Shape::Band => svg.element(
-            "polygon",
-            &[
-                ("class", "band"),
-                ("points", &points),
-                ("fill", colour),
-                ("fill-opacity", "0.16"),
-            ],
-        ),
-        Shape::Line(line) => svg.element(
-            "polyline",
-            &[
-                ("class", line.class),
-                ("points", &points),
-                ("fill", "none"),
-                ("stroke", colour),
-                ("stroke-width", line.width),
-                ("stroke-linejoin", "round"),
-                ("stroke-dasharray", line.dashes.unwrap_or(style.dashes)),
-            ],
-        ),
-        Shape::Interval => interval(svg, mark, colour, pixels),
-        Shape::Tile | Shape::Bar => {
-            let shade = match look {
-                Look::Shade(shade) => Some(shade),
-                Look::Style(_) | Look::Ink => mark.shade,
-            };
-            match shade {
-                Some(shade) => tile(svg, mark, shade, pixels),
-                None => bar(svg, mark, style, colour, pixels, is_one_of_many),
-            }
-        }
-        Shape::Words(lines) => {
-            let (x, mut y) = pixels[0];
-            for (index, line) in lines.iter().enumerate() {
-                let (size, ink) = if index == 0 {
-                    ("12.5", INK)
-                } else {
-                    ("11", SOFT_INK)
-                };
-                let anchor = ("text-anchor", "middle");
-                svg.text(x, y, &[anchor, ("font-size", size), ("fill", ink)], line);
-                y += 13.0;
-            }
-        }
-    }
+    let whole: Option<Vec<(f64, f64)>> = pixels.into_iter().collect();
+    whole.into_iter().filter(|it| !it.is_empty()).collect()
 }
 
 /// The colour of what does not count.
@@ -443,209 +352,158 @@ const FAILS: &str = "M-4.5,-4.5L4.5,4.5M-4.5,4.5L4.5,-4.5";
 /// A struck-out circle, where trials are missing.
 const MISSING: &str = "M-3.2,0a3.2,3.2 0 1 0 6.4,0a3.2,3.2 0 1 0 -6.4,0zM-4.5,4.5L4.5,-4.5";
 const DOT: &str = "M-1.7,0a1.7,1.7 0 1 0 3.4,0a1.7,1.7 0 1 0 -3.4,0z";
-/// Arrowheads above a marker and right of it, for lower bounds.
+/// Arrowheads above a marker, right of it and above an interval, for lower bounds.
 const BOUND_Y: &str = "M-3,-6.5L0,-10.5L3,-6.5Z";
 const BOUND_X: &str = "M6.5,-3L10.5,0L6.5,3Z";
+const OPEN: &str = "M-3,-1L0,-6L3,-1Z";
 
-fn marker(svg: &mut Svg, mark: &Mark, style: CurveStyle, colour: &str, (x, y): (f64, f64)) {
-    let (state, shape, width) = match (&mark.state, &mark.shape) {
-        (State::Missing(_), _) => ("absent", MISSING, "1.4"),
-        (State::Failing(_), _) => ("mark hollow failing", FAILS, "2"),
-        (State::Published(_), _) => ("mark hollow published", PUBLISHED, "1.6"),
-        (_, Shape::Ring(shape)) => ("mark hollow ring", *shape, "1.7"),
-        (State::Grey(_), Shape::Dot) => ("mark hollow grey", DOT, "0.9"),
-        (State::Grey(_), _) => ("mark hollow grey", style.shape, "1.1"),
-        (State::Counts, Shape::Dot) => ("mark", DOT, "0.8"),
-        (State::Counts, _) => ("mark", style.shape, "0.8"),
-    };
-    let shade = mark.shade.filter(|_| state == "mark");
-    let class = shade.map_or(state.to_owned(), |it| {
-        format!("{state} shaded {}", it.class)
-    });
-    let mut path = sized(shape, mark.size);
-    for (is_bound, arrow) in [(mark.bound.y, BOUND_Y), (mark.bound.x, BOUND_X)] {
-        if is_bound {
-            path.push_str(&sized(arrow, mark.size.max(1.0)));
-        }
-    }
-    let fill = if state == "mark" {
-        shade.map_or(colour, |it| it.colour)
-    } else {
-        "none"
-    };
-    let opacity = if shade.is_some() || mark.size > 1.0 {
-        "0.9"
-    } else {
-        "0.55"
-    };
-    let (at, aside) = (at(x, y), coordinate(mark.aside));
-    let mut attributes = vec![
-        ("class", class.as_str()),
-        ("transform", &at),
-        ("d", &path),
-        ("fill", fill),
-        ("fill-opacity", opacity),
-        ("stroke", colour),
-        ("stroke-width", width),
-    ];
-    if mark.aside != 0.0 {
-        attributes.push(("data-aside", &aside));
-    }
-    svg.hinted("path", &attributes, &mark.hint);
-}
-
-fn interval(svg: &mut Svg, mark: &Mark, colour: &str, pixels: &[(f64, f64)]) {
-    let [(x, y), (to_x, to_y)] = [pixels[0], pixels[pixels.len() - 1]];
-    // The ends stand across.
-    let (across, up) = if x == to_x {
-        (4.0 * mark.size, 0.0)
-    } else {
-        (0.0, 4.0 * mark.size)
-    };
-    let end = |x: f64, y: f64| [(x - across, y - up), (x + across, y + up), (x, y)];
-    let points = coordinates(&[end(x, y), end(to_x, to_y)].concat());
-    let [x, y] = [to_x, to_y].map(coordinate);
-    let style = [
-        ("class", "interval"),
-        ("points", points.as_str()),
-        ("fill", "none"),
-        ("stroke", colour),
-        ("stroke-width", "1.3"),
-    ];
-    svg.element("polyline", &style);
-    if mark.bound.y {
-        let arrow = [
-            ("class", "bound"),
-            ("transform", &format!("translate({x} {y})")),
-            ("d", "M-3,-1L0,-6L3,-1Z"),
-            ("fill", colour),
-        ];
-        svg.element("path", &arrow);
-    }
-}
-
-/// Left, top, width and height of the rectangle between two corners.
-fn area(pixels: &[(f64, f64)]) -> [f64; 4] {
-    let [a, b] = [pixels[0], pixels[pixels.len() - 1]];
-    [
-        a.0.min(b.0),
-        a.1.min(b.1),
-        (a.0 - b.0).abs(),
-        (a.1 - b.1).abs(),
-    ]
-}
-
-fn tile(svg: &mut Svg, mark: &Mark, shade: Ramp, pixels: &[(f64, f64)]) {
-    let [x, y, width, height] = area(pixels);
-    let is_tile = mark.shape == Shape::Tile;
-    // Neighbours overlap a little, or the paper would show between them.
-    let [x, y, width, height] =
-        [x, y, width + if is_tile { 0.3 } else { 0.0 }, height].map(coordinate);
-    let class = format!("shade {}", shade.class);
-    let mut style = vec![
-        ("class", class.as_str()),
-        ("x", &x),
-        ("y", &y),
-        ("width", &width),
-        ("height", &height),
-        ("fill", shade.colour),
-    ];
-    match is_tile {
-        true => style.push(("shape-rendering", "crispEdges")),
-        false => style.extend([("stroke", PAPER), ("stroke-width", "1")]),
-    }
-    svg.hinted("rect", &style, &mark.hint);
-}
-
-fn bar(
+/// Draws a mark at pixels. In a figure of several series, bars have the marker of their series at
+/// the foot, so that they differ without colour too.
+pub(super) fn draw_one(
     svg: &mut Svg,
     mark: &Mark,
-    style: CurveStyle,
-    colour: &str,
+    look: Look,
     pixels: &[(f64, f64)],
-    has_foot: bool,
+    is_one_of_many: bool,
 ) {
-    let [left, top, wide, high] = area(pixels);
-    let is_hollow = mark.state != State::Counts;
-    let class = match mark.state {
-        State::Grey(_) => "bar hollow grey",
-        State::Counts => "bar",
-        _ => "bar hollow",
-    };
-    let [x, y, width, height] = [left, top, wide, high].map(coordinate);
-    let attributes = [
-        ("class", class),
-        ("x", &x),
-        ("y", &y),
-        ("width", &width),
-        ("height", &height),
-        ("fill", if is_hollow { "none" } else { colour }),
-        ("fill-opacity", "0.5"),
-        ("stroke", colour),
-        ("stroke-width", "1.2"),
-        ("stroke-dasharray", if is_hollow { "4 3" } else { "none" }),
-    ];
-    svg.hinted("rect", &attributes, &mark.hint);
-    if has_foot && wide > 8.0 && high > 12.0 {
-        let foot = [
-            ("class", "foot"),
-            ("transform", &at(left + wide / 2.0, top + high - 6.0)),
-            ("d", style.shape),
-            ("fill", PAPER),
-            ("stroke", colour),
-            ("stroke-width", "1"),
-        ];
-        svg.element("path", &foot);
-    }
-}
-
-/// `translate(x y)`.
-fn at(x: f64, y: f64) -> String {
-    format!("translate({} {})", coordinate(x), coordinate(y))
-}
-
-/// A marker's shape, enlarged. It is a path of its own rather than a transformation, because the
-/// page's script moves markers by theirs.
-fn sized(shape: &str, factor: f64) -> String {
-    if factor == 1.0 {
-        return shape.to_owned();
-    }
-    let mut sized = String::with_capacity(shape.len() + 16);
-    // The flags of an arc, after its two radii, are not lengths.
-    let mut after_arc = None;
-    let mut rest = shape;
-    while let Some(first) = rest.chars().next() {
-        let is_number = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
-        if !is_number(first) {
-            after_arc = match first {
-                'a' => Some(0),
-                letter if letter.is_ascii_alphabetic() => None,
-                _ => after_arc,
+    let style = look.style();
+    let is_grey = matches!(mark.state, State::Grey(_));
+    let colour = if is_grey { GREY } else { style.colour };
+    let points = coordinates(pixels);
+    let (from, to) = (pixels[0], pixels[pixels.len() - 1]);
+    match &mark.shape {
+        Shape::Point | Shape::Dot | Shape::Ring(_) => marker(svg, mark, style, colour, from),
+        Shape::Band => {
+            let fill = format!(r#"fill="{colour}" fill-opacity="0.16""#);
+            svg.tag(
+                "polygon",
+                &format!(r#"class="band" points="{points}" {fill}"#),
+            );
+        }
+        Shape::Line(line) => {
+            let (class, width) = (line.class, line.width);
+            let dashes = line.dashes.unwrap_or(style.dashes);
+            let stroke = format!(r#"stroke="{colour}" stroke-width="{width}""#);
+            let dashes = format!(r#"stroke-linejoin="round" stroke-dasharray="{dashes}""#);
+            let line =
+                format!(r#"class="{class}" points="{points}" fill="none" {stroke} {dashes}"#);
+            svg.tag("polyline", &line);
+        }
+        Shape::Interval => {
+            // The ends stand across.
+            let end = 4.0 * mark.size;
+            let (across, up) = if from.0 == to.0 {
+                (end, 0.0)
+            } else {
+                (0.0, end)
             };
-            sized.push(first);
-            rest = &rest[first.len_utf8()..];
-            continue;
+            let ends = |(x, y): (f64, f64)| [(x - across, y - up), (x + across, y + up)];
+            let points = [&ends(from)[..], &[from, to], &ends(to)[..]].concat();
+            let stroke = format!(r#"fill="none" stroke="{colour}" stroke-width="1.3""#);
+            let points = coordinates(&points);
+            svg.tag(
+                "polyline",
+                &format!(r#"class="interval" points="{points}" {stroke}"#),
+            );
+            if mark.bound.y {
+                let at = at(to);
+                svg.tag(
+                    "path",
+                    &format!(r#"class="bound" {at} d="{OPEN}" fill="{colour}""#),
+                );
+            }
         }
-        let more = rest[1..].find(|c: char| !c.is_ascii_digit() && c != '.');
-        let (number, after) = rest.split_at(more.map_or(rest.len(), |at| at + 1));
-        let is_flag = after_arc.is_some_and(|place| (2..5).contains(&place));
-        after_arc = after_arc.map(|place| place + 1);
-        match number.parse::<f64>() {
-            Ok(length) if !is_flag => sized.push_str(&coordinate(length * factor)),
-            _ => sized.push_str(number),
+        Shape::Tile | Shape::Bar => {
+            let is_tile = mark.shape == Shape::Tile;
+            // Neighbours overlap a little, or the paper would show between them.
+            let wide = (from.0 - to.0).abs() + if is_tile { 0.3 } else { 0.0 };
+            let (left, top, high) = (from.0.min(to.0), from.1.min(to.1), (from.1 - to.1).abs());
+            let [x, y, width, height] = [left, top, wide, high].map(coordinate);
+            let area = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}""#);
+            let shade = match look {
+                Look::Shade(shade) => Some(shade),
+                Look::Style(_) | Look::Ink => mark.shade,
+            };
+            if let Some(Ramp { class, colour }) = shade {
+                let edge = match is_tile {
+                    true => r#"shape-rendering="crispEdges""#.to_owned(),
+                    false => format!(r#"stroke="{PAPER}""#),
+                };
+                let shade = format!(r#"class="shade {class}" {area} fill="{colour}" {edge}"#);
+                return svg.hinted("rect", &shade, &mark.hint);
+            }
+            let (class, fill, dashes) = match mark.state {
+                State::Counts => ("bar", colour, "none"),
+                State::Grey(_) => ("bar hollow grey", "none", "4 3"),
+                _ => ("bar hollow", "none", "4 3"),
+            };
+            let fill = format!(r#"fill="{fill}" fill-opacity="0.5""#);
+            let stroke = format!(r#"stroke="{colour}" stroke-width="1.2""#);
+            let bar =
+                format!(r#"class="{class}" {area} {fill} {stroke} stroke-dasharray="{dashes}""#);
+            svg.hinted("rect", &bar, &mark.hint);
+            if is_one_of_many && wide > 8.0 && high > 12.0 {
+                let (at, shape) = (at((left + wide / 2.0, top + high - 7.0)), style.shape);
+                let fill = format!(r#"fill="{PAPER}" stroke="{colour}""#);
+                svg.tag("path", &format!(r#"class="foot" {at} d="{shape}" {fill}"#));
+            }
         }
-        rest = after;
+        Shape::Words(lines) => {
+            for (index, line) in lines.iter().enumerate() {
+                let at = (from.0, from.1 + 13.0 * index as f64);
+                let look = format!(r#"text-anchor="middle" font-size="12.5" fill="{INK}""#);
+                svg.text(at, &look, line);
+            }
+        }
     }
-    sized
 }
 
-#[cfg(test)]
-mod tests {
-    use super::sized;
+fn marker(svg: &mut Svg, mark: &Mark, style: CurveStyle, colour: &str, place: (f64, f64)) {
+    let (class, shape, width) = match (&mark.state, &mark.shape) {
+        (State::Missing(_), _) => ("absent", MISSING, 1.4),
+        (State::Failing(_), _) => ("mark hollow failing", FAILS, 2.0),
+        (State::Published(_), _) => ("mark hollow published", PUBLISHED, 1.6),
+        (_, Shape::Ring(shape)) => ("mark hollow ring", *shape, 1.7),
+        (State::Grey(_), Shape::Dot) => ("mark hollow grey", DOT, 0.9),
+        (State::Grey(_), _) => ("mark hollow grey", style.shape, 1.1),
+        (State::Counts, Shape::Dot) => ("mark", DOT, 0.8),
+        (State::Counts, _) => ("mark", style.shape, 0.8),
+    };
+    let is_filled = class == "mark";
+    let shade = mark.shade.filter(|_| is_filled);
+    let shaded = shade
+        .map(|it| format!(" shaded {}", it.class))
+        .unwrap_or_default();
+    let bounds = [(mark.bound.y, BOUND_Y), (mark.bound.x, BOUND_X)];
+    let arrows = bounds
+        .map(|(is_bound, arrow)| if is_bound { arrow } else { "" })
+        .concat();
+    let fill = shade.map_or(colour, |it| it.colour);
+    let fill = if is_filled { fill } else { "none" };
+    let opacity = if mark.size > 1.0 { "0.9" } else { "0.55" };
+    let aside = match mark.aside {
+        0.0 => String::new(),
+        aside => format!(r#" data-aside="{}""#, coordinate(aside)),
+    };
+    let [x, y, size] = [place.0, place.1, mark.size].map(coordinate);
+    let scale = if mark.size == 1.0 {
+        String::new()
+    } else {
+        format!(" scale({size})")
+    };
+    let place = format!(r#"transform="translate({x} {y}){scale}" d="{shape}{arrows}""#);
+    let width = (width / mark.size * 100.0).round() / 100.0;
+    let fill = format!(r#"fill="{fill}" fill-opacity="{opacity}""#);
+    let look = format!(r#"{fill} stroke="{colour}" stroke-width="{width}""#);
+    let mark_of = format!(r#"class="{class}{shaded}"{aside} {place} {look}"#);
+    svg.hinted("path", &mark_of, &mark.hint);
+}
 
-    #[test]
-    fn a_shape_grows_but_the_flags_of_its_arcs_stay() {
-        let circle = "M-3,0a3,3 0 1 0 6,0a3,3 0 1 0 -6,0z";
-        assert_eq!(sized(circle, 2.0), "M-6,0a6,6 0 1 0 12,0a6,6 0 1 0 -12,0z");
-    }
+/// `transform="translate(x y)"`.
+fn at((x, y): (f64, f64)) -> String {
+    format!(
+        r#"transform="translate({} {})""#,
+        coordinate(x),
+        coordinate(y)
+    )
 }

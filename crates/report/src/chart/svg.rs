@@ -14,22 +14,28 @@ impl Svg {
         self.out
     }
 
-    /// Adds an element without content.
-    pub(crate) fn element(&mut self, name: &str, attributes: &[(&str, &str)]) {
-        self.start(name, attributes);
-        self.out.push_str("/>\n");
+    /// Adds an element. Names and attributes are not escaped: none is a user's.
+    pub(crate) fn tag(&mut self, name: &str, attributes: &str) {
+        let _ = writeln!(self.out, "<{name} {attributes}/>");
     }
 
     /// Adds an element with `hint` as its tooltip and accessible name.
-    pub(crate) fn hinted(&mut self, name: &str, attributes: &[(&str, &str)], hint: &str) {
-        self.start(name, attributes);
-        let _ = writeln!(self.out, "><title>{}</title></{name}>", escaped(hint));
+    pub(crate) fn hinted(&mut self, name: &str, attributes: &str, hint: &str) {
+        let hint = escaped(hint);
+        let _ = writeln!(
+            self.out,
+            "<{name} {attributes}><title>{hint}</title></{name}>"
+        );
+    }
+
+    /// Adds `svg` as it is.
+    pub(crate) fn raw(&mut self, svg: &str) {
+        self.out.push_str(svg);
     }
 
     /// Opens a group; [`Svg::close`] ends it.
-    pub(crate) fn group(&mut self, attributes: &[(&str, &str)]) {
-        self.start("g", attributes);
-        self.out.push_str(">\n");
+    pub(crate) fn group(&mut self, attributes: &str) {
+        let _ = writeln!(self.out, "<g {attributes}>");
     }
 
     /// Ends the last group.
@@ -38,31 +44,14 @@ impl Svg {
     }
 
     /// Adds text with its baseline at (x, y).
-    pub(crate) fn text(&mut self, x: f64, y: f64, attributes: &[(&str, &str)], text: &str) {
-        let _ = write!(
+    pub(crate) fn text(&mut self, (x, y): (f64, f64), attributes: &str, text: &str) {
+        let [x, y] = [x, y].map(coordinate);
+        let space = if attributes.is_empty() { "" } else { " " };
+        let text = escaped(text);
+        let _ = writeln!(
             self.out,
-            r#"<text x="{}" y="{}""#,
-            coordinate(x),
-            coordinate(y)
+            r#"<text x="{x}" y="{y}"{space}{attributes}>{text}</text>"#
         );
-        self.attributes(attributes);
-        let _ = writeln!(self.out, ">{}</text>", escaped(text));
-    }
-
-    /// Adds `svg` without escaping.
-    pub(crate) fn raw(&mut self, svg: &str) {
-        self.out.push_str(svg);
-    }
-
-    fn start(&mut self, name: &str, attributes: &[(&str, &str)]) {
-        let _ = write!(self.out, "<{name}");
-        self.attributes(attributes);
-    }
-
-    fn attributes(&mut self, attributes: &[(&str, &str)]) {
-        for (name, value) in attributes {
-            let _ = write!(self.out, r#" {name}="{}""#, escaped(value));
-        }
     }
 }
 
@@ -172,30 +161,22 @@ mod tests {
     #[test]
     fn hostile_text_stays_text() {
         let mut svg = Svg::default();
-        svg.text(1.0, 2.25, &[("class", "a\"b")], "</text><script>\u{0}&");
+        svg.text((1.0, 2.25), "class=\"a\"", "</text><script>\u{0}&");
         assert_eq!(
             svg.into_string(),
-            "<text x=\"1\" y=\"2.2\" class=\"a&quot;b\">&lt;/text&gt;&lt;script&gt;\u{fffd}&amp;</text>\n"
+            "<text x=\"1\" y=\"2.2\" class=\"a\">&lt;/text&gt;&lt;script&gt;\u{fffd}&amp;</text>\n"
         );
     }
 
     #[test]
-    fn a_text_is_cut_only_if_it_does_not_fit() {
+    fn texts_are_cut_or_wrapped_to_fit_and_wrapping_loses_no_word() {
         assert_eq!(fitted("wide words", 10.0, 100.0), "wide words");
         let cut = fitted("wide words", 10.0, 40.0);
-        assert!(cut.starts_with("wid") && cut.ends_with('…'), "{cut}");
-        assert!(width(&cut, 10.0) <= 40.0, "{cut}");
-    }
-
-    #[test]
-    fn lines_break_at_spaces_and_lose_no_word() {
+        assert!(cut.starts_with("wid") && cut.ends_with('…') && width(&cut, 10.0) <= 40.0);
         let text = "one two three four five six";
         let lines = wrapped(text, 10.0, 60.0);
-        assert!(lines.len() > 1);
-        assert!(
-            lines.iter().all(|line| width(line, 10.0) <= 60.0),
-            "{lines:?}"
-        );
+        let is_narrow = |line: &String| width(line, 10.0) <= 60.0;
+        assert!(lines.len() > 1 && lines.iter().all(is_narrow), "{lines:?}");
         assert_eq!(lines.join(" "), text);
     }
 }

@@ -50,50 +50,48 @@ impl Words {
         let room = (WIDTH - 2.0 * LEFT - names) / columns.max(1) as f64;
         let width = room.min(heads.fold(COLUMN, f64::max));
         let right = |column: f64| LEFT + names + (column + 1.0) * width;
-        let text = |svg: &mut Svg, (x, y): (f64, f64), text: &str, look: [&str; 4]| {
-            let keys = ["text-anchor", "font-size", "font-weight", "fill"];
-            let style = [0, 1, 2, 3].map(|at| (keys[at], look[at]));
-            let room = if look[0] == "start" { names } else { width };
-            svg.text(x, y, &style, &svg::fitted(text, SIZE, room - 6.0));
+        let text = |svg: &mut Svg, at: (f64, f64), text: &str, [anchor, look]: [&str; 2]| {
+            let room = if anchor == "start" { names } else { width };
+            let text = svg::fitted(text, SIZE, room - 6.0);
+            svg.text(at, &format!(r#"text-anchor="{anchor}" {look}"#), &text);
         };
+        let soft = format!(r#"font-size="11" fill="{SOFT_INK}""#);
+        let plain = format!(r#"font-size="12.5" fill="{INK}""#);
+        let strong = format!(r#"{plain} font-weight="600""#);
         let base = top + HEAD - 14.0;
-        text(
-            svg,
-            (LEFT, base),
-            &self.corner,
-            ["start", "12.5", "600", INK],
-        );
+        text(svg, (LEFT, base), &self.corner, ["start", &strong]);
         for (column, head) in self.columns.iter().take(columns).enumerate() {
-            let at = (right(column as f64), base);
-            text(svg, at, head, ["end", "12.5", "600", INK]);
+            text(svg, (right(column as f64), base), head, ["end", &strong]);
         }
-        let end = right(columns as f64 - 1.0);
-        rule(svg, end, top + HEAD - 6.0, INK);
+        let end = coordinate(right(columns as f64 - 1.0));
+        let rule = |svg: &mut Svg, y: f64, colour: &str| {
+            let y = coordinate(y);
+            let line = format!(r#"x1="{LEFT}" x2="{end}" y1="{y}" y2="{y}" stroke="{colour}""#);
+            svg.tag("line", &format!(r#"class="grid" {line}"#));
+        };
+        rule(svg, top + HEAD - 6.0, INK);
         for (row, name) in self.rows.iter().take(rows).enumerate() {
             let top = top + HEAD + row as f64 * height;
-            text(svg, (LEFT, top + 10.0), name, ["start", "12.5", "400", INK]);
-            rule(svg, end, top + height - 5.0, "#DDDDDD");
+            text(svg, (LEFT, top + 10.0), name, ["start", &plain]);
+            rule(svg, top + height - 5.0, "#DDDDDD");
         }
         for mark in &scene.marks {
-            let (Some(lines), Some(&(x, y))) = (words(mark), mark.at.first()) else {
+            let (lines, place) = (words(mark).unwrap_or_default(), mark.at.first());
+            let is_in = |it: &&(f64, f64)| (it.0 as usize) < columns && (it.1 as usize) < rows;
+            let Some(&(x, y)) = place.filter(is_in) else {
                 continue;
             };
-            if x as usize >= columns || y as usize >= rows {
-                continue;
-            }
             for (line, words) in lines.iter().enumerate() {
                 let at = (
                     right(x),
                     top + HEAD + y * height + 10.0 + LINE * line as f64,
                 );
-                let is_soft = line > 0 || is_grey(mark);
-                let size = if line > 0 { "11" } else { "12.5" };
-                text(
-                    svg,
-                    at,
-                    words,
-                    ["end", size, "400", if is_soft { SOFT_INK } else { INK }],
-                );
+                let look = if line > 0 || is_grey(mark) {
+                    &soft
+                } else {
+                    &plain
+                };
+                text(svg, at, words, ["end", look]);
             }
         }
     }
@@ -151,17 +149,4 @@ fn cell(mark: &Mark) -> String {
         });
     }
     cell + "</td>"
-}
-
-fn rule(svg: &mut Svg, end: f64, y: f64, colour: &str) {
-    let [left, end, y] = [LEFT, end, y].map(coordinate);
-    let style = [
-        ("class", "grid"),
-        ("x1", left.as_str()),
-        ("x2", &end),
-        ("y1", &y),
-        ("y2", &y),
-        ("stroke", colour),
-    ];
-    svg.element("line", &style);
 }

@@ -48,8 +48,6 @@ pub(super) struct Curve<'a> {
     pub(super) name: String,
     /// Its name in a panel whose title names the panel.
     pub(super) short: String,
-    /// Index among the curves of the panel, from 0, those without `y` included.
-    pub(super) index: usize,
     pub(super) style: CurveStyle,
     pub(super) points: Vec<Point<'a>>,
 }
@@ -94,42 +92,30 @@ impl<'a> Panel<'a> {
     ) -> Vec<Self> {
         let cells = cells(figure, plan, records);
         let factor = figure.panel.as_ref().and_then(|name| plan.factor(name));
-        let panel = |of: Option<&Value>, suffix| {
-            Self::of(figure, plan, folder, &cells, factor.zip(of), suffix)
-        };
-        let values = factor.map_or(&[][..], |factor| &factor.values);
-        let is_measured = |value: &Value| {
-            let has_value =
-                |cell: &Cell| factor.is_some_and(|it| cell.factors.get(&it.name) == Some(value));
-            cells.iter().any(has_value)
-        };
-        let mut panels: Vec<Self> = values
-            .iter()
-            .zip(file_suffixes(values))
-            .filter(|(value, _)| is_measured(value))
-            .map(|(value, suffix)| panel(Some(value), suffix))
-            .filter(|panel| !panel.curves.is_empty() || !panel.lacking.is_empty())
-            .collect();
-        if panels.is_empty() {
-            panels.push(panel(None, String::new()));
-        }
-        let first = panels.first().cloned();
-        // A panel that was measured, but without `y`, has no curve left.
-        panels.retain(|panel| !panel.curves.is_empty());
-        if panels.is_empty() {
-            panels.extend(first);
-        }
-        if let Some(factor) = factor.filter(|_| figure.by.is_none()) {
-            let without = cells
-                .iter()
-                .filter(|it| !it.factors.contains_key(&factor.name));
-            let without = without.count() as u64;
-            for panel in panels
-                .iter_mut()
-                .filter(|it| it.of.is_some() && without > 0)
-            {
-                panel.omitted.insert(0, (&factor.title, without));
+        let mut panels: Vec<Self> = Vec::new();
+        if let Some(factor) = factor {
+            for (value, suffix) in factor.values.iter().zip(file_suffixes(&factor.values)) {
+                let is_of = |cell: &Cell| cell.factors.get(&factor.name) == Some(value);
+                if cells.iter().any(is_of) {
+                    panels.push(Self::of(
+                        figure,
+                        plan,
+                        folder,
+                        &cells,
+                        Some((factor, value)),
+                    ));
+                    panels.last_mut().expect("it was pushed").suffix = suffix;
+                }
             }
+        }
+        // A panel that was measured, but without `y`, has no curve left.
+        let is_full = |panel: &Self| !panel.curves.is_empty();
+        match panels.iter().any(is_full) {
+            true => panels.retain(is_full),
+            false => panels.truncate(1),
+        }
+        if panels.is_empty() {
+            panels.push(Self::of(figure, plan, folder, &cells, None));
         }
         panels
     }
@@ -140,117 +126,117 @@ impl<'a> Panel<'a> {
         folder: &'a Path,
         cells: &[Cell<'a>],
         of: Option<(&'a Factor, &Value)>,
-        suffix: String,
     ) -> Self {
+        let factor = of.map(|(factor, _)| factor);
+        let lacks = |cell: &Cell, factor: &Factor| !cell.factors.contains_key(&factor.name);
+        let is_in = |cell: &&Cell| match of {
+            // With curves, what has no such factor is in every panel, to compare with.
+            Some((factor, _)) if lacks(cell, factor) => figure.by.is_some(),
+            Some((factor, value)) => cell.factors.get(&factor.name) == Some(value),
+            None => true,
+        };
+        let by = figure.by.as_ref().and_then(|name| plan.factor(name));
+        let x = figure.x.as_ref().map(|name| Dimension::of(plan, name));
         let mut panel = Self {
             figure,
             plan,
             folder,
             of: of.map(|(factor, value)| factor.label(value)),
-            suffix,
-            x: figure.x.as_ref().map(|name| Dimension::of(plan, name)),
+            suffix: String::new(),
+            x,
             y: Dimension::of(plan, figure.drawn().next().unwrap_or(&figure.y)),
             curves: Vec::new(),
             lacking: Vec::new(),
             omitted: Vec::new(),
             telling: Vec::new(),
         };
-        let is_in = |cell: &&Cell| match of {
-            Some((factor, value)) => {
-                let own = cell.factors.get(&factor.name);
-                own.map_or(figure.by.is_some(), |own| own == value)
-            }
-            None => true,
+        let not_in = factor.filter(|_| by.is_none());
+        let not_along = match x {
+            Some(Dimension::Factor(factor)) if !figure.kind.is_of_cells() => Some(factor),
+            _ => None,
         };
+        for (factor, is_within) in [(not_in, false), (not_along, true)] {
+            let Some(factor) = factor else { continue };
+            let lacking = cells.iter().filter(|it| lacks(it, factor));
+            let count = lacking.filter(|it| !is_within || is_in(it)).count() as u64;
+            panel
+                .omitted
+                .extend((count > 0).then_some((factor.title.as_str(), count)));
+        }
         let cells: Vec<&Cell> = cells.iter().filter(is_in).collect();
-        panel.omitted = omitted(&panel, &cells);
-        let by = figure.by.as_ref().and_then(|name| plan.factor(name));
         let Some(by) = by else {
-            let name = panel
-                .of
-                .clone()
-                .unwrap_or_else(|| panel.y.title().to_owned());
             let short = panel.y.title().to_owned();
-            panel.push(name, short, CurveStyle::of(0), &cells);
+            let name = panel.of.clone().unwrap_or_else(|| short.clone());
+            panel.push(name, short, 0, &cells);
             return panel.without_lacking();
         };
-        for (index, value) in by.values.iter().enumerate() {
-            let own = cells.iter().copied();
-            let own: Vec<&Cell> = own
-                .filter(|cell| cell.factors.get(&by.name) == Some(value))
-                .collect();
-            let short = by.label(value);
-            let name = match &panel.of {
-                Some(of) => format!("{of}, {short}"),
-                None => short.clone(),
+        for index in 0..=by.values.len() {
+            let value = by.values.get(index);
+            let own = cells
+                .iter()
+                .copied()
+                .filter(|it| it.factors.get(&by.name) == value);
+            // Cells of all panels are not mixed with those of this one.
+            let is_own = |it: &&Cell| factor.is_none_or(|factor| !lacks(it, factor));
+            let (own, others): (Vec<&Cell>, Vec<&Cell>) = own.partition(is_own);
+            let short = value.map_or_else(|| format!("no {}", by.title), |it| by.label(it));
+            let name = match (&panel.of, value) {
+                (Some(of), Some(_)) => format!("{of}, {short}"),
+                _ => short.clone(),
             };
             let style = by.styles.get(index).map_or(index, |&style| style as usize);
-            let factor = of.map(|(factor, _)| factor);
-            panel.push_apart(factor, name, short, style, by, own);
+            if own.is_empty() {
+                panel.push(name, short, style, &others);
+                continue;
+            }
+            let [of_others, short_others] = [&name, &short]
+                .map(|name| format!("{name}, no {}", factor.map_or("", |factor| &factor.title)));
+            panel.push(name, short, style, &own);
+            panel.push(
+                of_others,
+                short_others,
+                style + by.values.len() + 1,
+                &others,
+            );
         }
-        let is_without = |cell: &&Cell| !cell.factors.contains_key(&by.name);
-        let without: Vec<&Cell> = cells.iter().copied().filter(is_without).collect();
-        let name = format!("no {}", by.title);
-        let factor = of.map(|(factor, _)| factor);
-        panel.push_apart(factor, name.clone(), name, by.values.len(), by, without);
         panel.without_lacking()
     }
 
-    /// Adds a curve of cells. Those of all panels are not mixed with those of this one: if there
-    /// are both, they are a curve of their own. `factor` is that of the panels, if any, and `style`
-    /// one of those of the values of `by` or the next one, of the cells without a value.
-    fn push_apart(
-        &mut self,
-        factor: Option<&Factor>,
-        name: String,
-        short: String,
-        style: usize,
-        by: &Factor,
-        cells: Vec<&Cell<'a>>,
-    ) {
-        let is_own = |cell: &&Cell| factor.is_none_or(|it| cell.factors.contains_key(&it.name));
-        let (own, others): (Vec<&Cell>, Vec<&Cell>) = cells.into_iter().partition(is_own);
-        if own.is_empty() {
-            self.push(name, short, CurveStyle::of(style), &others);
-            return;
-        }
-        let title = factor.map_or("", |factor| &factor.title);
-        let other_name = format!("{name}, no {title}");
-        let other_short = format!("{short}, no {title}");
-        self.push(name, short, CurveStyle::of(style), &own);
-        let style = CurveStyle::of(style + by.values.len() + 1);
-        self.push(other_name, other_short, style, &others);
-    }
-
     /// Adds a curve of some cells, if there are any.
-    fn push(&mut self, name: String, short: String, style: CurveStyle, cells: &[&Cell<'a>]) {
-        if cells.is_empty() {
-            return;
+    fn push(&mut self, name: String, short: String, style: usize, cells: &[&Cell<'a>]) {
+        if !cells.is_empty() {
+            self.curves.push(Curve {
+                name,
+                short,
+                style: CurveStyle::of(style),
+                points: points(self.figure.kind, self.x, cells),
+            });
         }
-        self.curves.push(Curve {
-            name,
-            short,
-            index: self.curves.len(),
-            style,
-            points: points(self.figure.kind, self.x, cells),
-        });
     }
 
     /// Without the curves that were measured, but without `y`.
     fn without_lacking(mut self) -> Self {
-        let plan = self.plan;
-        let drawn: Vec<Dimension> = (self.figure.drawn())
-            .map(|name| Dimension::of(plan, name))
-            .collect();
+        let drawn = self
+            .figure
+            .drawn()
+            .map(|name| Dimension::of(self.plan, name));
+        let drawn: Vec<Dimension> = drawn.collect();
         let is_in = |it: Trial| drawn.iter().any(|of| of.is_in(it.record, it.measured));
-        let (lacking, curves) = self.curves.into_iter().partition(|curve| {
+        let (lacking, curves): (Vec<Curve>, _) = self.curves.into_iter().partition(|curve| {
             let mut trials = curve.trials().peekable();
             !drawn.is_empty() && trials.peek().is_some() && !trials.any(is_in)
         });
         self.curves = curves;
-        let lacking: Vec<Curve> = lacking;
         self.lacking = lacking.into_iter().map(|curve| curve.name).collect();
-        self.telling = self.telling_factors();
+        let figure = self.figure;
+        let shown = [&figure.x, &figure.by, &figure.panel];
+        let is_telling = |factor: &&Factor| {
+            let mut values = self.points().map(|it| it.factors.get(&factor.name));
+            let first = values.next();
+            let is_shown = shown.iter().any(|it| it.as_ref() == Some(&factor.name));
+            !is_shown && values.any(|value| Some(value) != first)
+        };
+        self.telling = self.plan.factors.iter().filter(is_telling).collect();
         self
     }
 
@@ -314,20 +300,6 @@ impl<'a> Panel<'a> {
             true => String::new(),
             false => format!(" ({})", factors.join(", ")),
         }
-    }
-}
-
-impl<'a> Panel<'a> {
-    fn telling_factors(&self) -> Vec<&'a Factor> {
-        let figure = self.figure;
-        let shown = [&figure.x, &figure.by, &figure.panel];
-        let is_telling = |factor: &&Factor| {
-            let mut values = self.points().map(|it| it.factors.get(&factor.name));
-            let first = values.next();
-            let is_shown = shown.iter().any(|it| it.as_ref() == Some(&factor.name));
-            !is_shown && values.any(|value| Some(value) != first)
-        };
-        self.plan.factors.iter().filter(is_telling).collect()
     }
 
     /// The name of a curve in a legend: short, unless others are then the same.
@@ -417,23 +389,6 @@ fn cells<'a>(figure: &'a Figure, plan: &'a Plan, records: &'a [Record]) -> Vec<C
         })
     };
     (0u32..).zip(&stage.cells).filter_map(cell).collect()
-}
-
-/// The cells of a panel that have no `x`, because they lack that factor. Those
-/// of a scatter without `x` are not among them: its notes name them.
-fn omitted<'a>(panel: &Panel<'a>, cells: &[&Cell]) -> Vec<(&'a str, u64)> {
-    let x = match panel.x {
-        Some(Dimension::Factor(factor)) if !panel.figure.kind.is_of_cells() => factor,
-        _ => return Vec::new(),
-    };
-    let without = cells
-        .iter()
-        .filter(|cell| !cell.factors.contains_key(&x.name));
-    let count = without.count() as u64;
-    (count > 0)
-        .then_some((x.title.as_str(), count))
-        .into_iter()
-        .collect()
 }
 
 /// The trials that were expected of a cell: the least number, and those beyond it that ended.
