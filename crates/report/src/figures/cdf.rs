@@ -8,7 +8,7 @@
 mod distribution;
 
 use self::distribution::Distribution;
-use super::cells::{self, cell, why};
+use super::cells::{self, row, why};
 use super::dimension::{self, PLOT_WIDTH, WIDE};
 use super::notes;
 use super::panel::{Curve, Panel, Point};
@@ -84,7 +84,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
             };
             let text = unit.words(value);
             let mut mark = told(panel, own, name, value, share);
-            mark.row.push(cell("count", of.count));
+            mark.row.extend(row! { "count" => of.count });
             let counts = match of.trials {
                 0 | 1 => units::plural(of.count, "value"),
                 trials => format!(
@@ -174,13 +174,10 @@ fn told(
     Mark {
         series: Some(index),
         hint: name(panel, curve, point),
-        row: vec![
-            cell("curve", &curve.name),
-            cell("cell", panel.cell_name(point.factors)),
-            cell("row", row),
-            cell(panel.y.name(), value),
-            cell("share", share),
-        ],
+        row: row! {
+            "curve" => curve.name, "cell" => panel.cell_name(point.factors), "row" => row,
+            panel.y.name() => value, "share" => share,
+        },
         ..Mark::default()
     }
 }

@@ -7,10 +7,15 @@ use super::summary::{self, Summary};
 use crate::chart::mark::{Bound, Line, Mark, Shape, State};
 use crate::units;
 
-/// A cell of the CSV.
-pub(super) fn cell(column: &str, text: impl ToString) -> (String, String) {
-    (column.to_owned(), text.to_string())
+/// A row of the CSV: columns and cells.
+macro_rules! row {
+    ($($column:expr => $cell:expr),* $(,)?) => {
+        vec![$((($column).to_string(), ($cell).to_string())),*]
+    };
 }
+pub(super) use row;
+
+pub(super) type Row = Vec<(String, String)>;
 
 impl<'a> Panel<'a> {
     /// The columns that every row begins with.
@@ -21,16 +26,12 @@ impl<'a> Panel<'a> {
         trial: &str,
         x: &str,
         y: Option<f64>,
-    ) -> Vec<(String, String)> {
+    ) -> Row {
         let of_x = self.figure.x.as_deref().unwrap_or("cell");
         let y = y.map(|it| it.to_string()).unwrap_or_default();
-        vec![
-            cell("curve", &curve.name),
-            cell("row", row),
-            cell("trial", trial),
-            cell(of_x, x),
-            cell(self.y.name(), y),
-        ]
+        row! {
+            "curve" => curve.name, "row" => row, "trial" => trial, of_x => x, self.y.name() => y,
+        }
     }
 
     /// A trial whose value of `x` is `x`, at `at` along the axis.
@@ -168,14 +169,11 @@ impl<'a> Panel<'a> {
 }
 
 /// The columns of an interval.
-pub(super) fn interval(of: &Summary) -> Vec<(String, String)> {
-    let mut cells = vec![cell("trials", of.trials)];
+pub(super) fn interval(of: &Summary) -> Row {
+    let mut cells = row! { "trials" => of.trials };
     if of.is_spread() {
-        cells.extend([
-            cell("low", of.low),
-            cell("high", of.high),
-            cell("confidence", format!("{:.3}", of.confidence)),
-        ]);
+        let confidence = format!("{:.3}", of.confidence);
+        cells.extend(row! { "low" => of.low, "high" => of.high, "confidence" => confidence });
     }
     cells
 }

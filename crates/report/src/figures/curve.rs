@@ -6,7 +6,7 @@
 
 use measure::{KNEE_FACTOR, Knee, TailPoint};
 
-use super::cells::{self, cell};
+use super::cells;
 use super::dimension::Dimension;
 use super::panel::{Curve, Panel, Point, Trial};
 use super::summary::{self, Summary};
@@ -171,8 +171,7 @@ fn knee_mark(
     let point = curve.points.iter().find(|point| point.at == Some(at))?;
     let of = Summary::of(point, panel.y)?;
     let place = x.place(at);
-    let mut row = panel.row(curve, "knee", "", &x.plain(at), None);
-    row.push(cell("trials", ""));
+    let row = panel.row(curve, "knee", "", &x.plain(at), None);
     Some(Mark {
         shape: Shape::Ring(KNEE),
         at: vec![(at, of.value)],

@@ -3,7 +3,7 @@
 //! A series holds ten rows of equal length, the fastest decile first; each row sums to 1. The bars
 //! show the mean over the trials that count.
 
-use super::cells::cell;
+use super::cells::row;
 use super::dimension::{self, PLOT_WIDTH, names_side};
 use super::panel::Panel;
 use super::summary::state;
@@ -72,12 +72,10 @@ pub(super) fn scene(panel: &Panel) -> Scene {
                     true => format!("slowest tenth {text}"),
                     false => String::new(),
                 },
-                row: vec![
-                    cell("decile", number),
-                    cell("class", class(index)),
-                    cell("share", share),
-                    cell("trials", fit.len()),
-                ],
+                row: row! {
+                    "decile" => number, "class" => class(index), "share" => share,
+                    "trials" => fit.len(),
+                },
                 ..Mark::default()
             });
             below += share;

@@ -99,12 +99,8 @@ impl Places {
         self.at.get(&(position, curve)).copied().unwrap_or(f64::NAN)
     }
 
-    pub(super) fn is_grouped(&self) -> bool {
-        !self.groups.is_empty()
-    }
-
     /// The names of the groups, below `top`.
-    pub(super) fn labels(&self, top: f64) -> impl Iterator<Item = Mark> {
+    pub(super) fn names(&self, top: f64) -> impl Iterator<Item = Mark> {
         self.groups.iter().map(move |(name, at)| Mark {
             shape: Shape::Words(vec![name.clone()]),
             at: vec![(*at, 0.955 * top)],

@@ -3,7 +3,7 @@
 //! A shade is the median over the trials that count. Long series are drawn in columns of several
 //! numbers, of which it is the mean. Where no trial has a number, the paper shows.
 
-use super::cells::cell;
+use super::cells::row;
 use super::dimension::{self, names_side};
 use super::grid::{Grid, Placed};
 use super::notes;
@@ -159,14 +159,10 @@ fn told(
     let step = panel.figure.step_s;
     let x = panel.figure.x.as_deref().unwrap_or("cell");
     let row = |time: f64, median: Option<f64>| Mark {
-        row: vec![
-            cell(x, &placed.position.plain),
-            cell(step.map_or("number", |_| "time_s"), time),
-            cell(
-                panel.y.name(),
-                median.map(|it| it.to_string()).unwrap_or_default(),
-            ),
-        ],
+        row: row! {
+            x => placed.position.plain, step.map_or("number", |_| "time_s") => time,
+            panel.y.name() => median.map(|it| it.to_string()).unwrap_or_default(),
+        },
         ..Mark::default()
     };
     let time = |at: usize| step.map_or(at as f64 + 1.0, |step| at as f64 * step);

@@ -1,8 +1,6 @@
 //! Measured ÷ published, a row for each published value: on the line at 1, both are the same.
 
-use std::collections::BTreeMap;
-
-use super::cells::{self, cell, why};
+use super::cells::{self, row, why};
 use super::dimension::{self, Dimension, names_side};
 use super::panel::{Panel, Point};
 use super::summary::Summary;
@@ -13,7 +11,7 @@ use crate::chart::side::LABEL_SIZE;
 use crate::chart::svg;
 use crate::published::{Published, other};
 use crate::record::{Metric, Unit};
-use crate::{limits, units};
+use crate::units;
 
 /// Height of a row, and greatest width of its name, pixels.
 const ROW: f64 = 24.0;
@@ -23,138 +21,111 @@ const NEAR: f64 = 1.25;
 
 pub(super) fn scene(panel: &Panel) -> Scene {
     let points: Vec<&Point> = panel.points().collect();
-    let mut rows: Vec<(String, Mark)> = Vec::new();
-    let mut absent: Vec<String> = Vec::new();
-    let mut metrics: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut series: Vec<Series> = Vec::new();
+    let (mut marks, mut names, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    let mut metrics: Vec<&Metric> = Vec::new();
     for published in &panel.plan.published {
-        let Some(metric) = panel.plan.metric(&published.metric) else {
+        let metric = panel.plan.metric(&published.metric);
+        let is_drawn = |it: &&Metric| ["", &it.name].contains(&panel.figure.y.as_str());
+        let Some(metric) = metric.filter(is_drawn) else {
             continue;
         };
-        if !panel.figure.y.is_empty() && panel.figure.y != metric.name {
-            continue;
-        }
         for point in points.iter().filter(|it| published.is_of(it.factors)) {
             let name = name(panel, metric, published, point);
-            let Some((of, low, high, state)) = ratio(published, metric, point, &points) else {
+            let Some(([of, low, high], state)) = ratio(published, metric, point, &points) else {
                 absent.push(name);
                 continue;
             };
-            let index = *metrics.entry(&metric.name).or_insert_with(|| {
-                series.push(Series {
-                    name: metric.title.clone(),
-                    short: units::shortened(&metric.title, limits::NAME_CHARACTERS),
-                    look: Look::Style(CurveStyle::of(series.len())),
+            let known = metrics.iter().position(|it| it.name == metric.name);
+            let series = Some(known.unwrap_or(metrics.len()));
+            metrics.extend(known.is_none().then_some(metric));
+            let y = -(names.len() as f64);
+            let range = format!(" [{}, {}]", units::number(low), units::number(high));
+            let range = if low < high { range } else { String::new() };
+            let words = format!("{}{range}{}", units::number(of), why(&state));
+            if low < high && state == State::Counts {
+                let (shape, at) = (Shape::Interval, vec![(low, y), (high, y)]);
+                marks.push(Mark {
+                    shape,
+                    at,
+                    series,
+                    ..Mark::default()
                 });
-                series.len() - 1
-            });
-            let text = units::number(of);
-            let range =
-                (low < high).then(|| format!(" [{}, {}]", units::number(low), units::number(high)));
-            let words = format!("{text}{}{}", range.unwrap_or_default(), why(&state));
-            let mark = Mark {
-                at: vec![(of, low), (of, high)],
-                series: Some(index),
+            }
+            marks.push(Mark {
+                at: vec![(of, y)],
+                series,
                 size: 1.4,
                 hint: format!("{name}: {words}, {}", published.source),
                 tells: format!("{name} {words}"),
-                row: vec![
-                    cell("published", &name),
-                    cell("metric", &metric.name),
-                    cell("value", published.value),
-                    cell("measured ÷ published", of),
-                    cell("low", low),
-                    cell("high", high),
-                    cell("source", &published.source),
-                ],
+                row: row! {
+                    "published" => name, "metric" => metric.name, "value" => published.value,
+                    "ratio" => of, "low" => low, "high" => high, "source" => published.source,
+                },
                 state,
                 ..Mark::default()
-            };
-            rows.push((name, mark));
+            });
+            names.push(name);
         }
     }
-    let count = rows.len();
-    let names: Vec<String> = rows.iter().rev().map(|it| it.0.clone()).collect();
-    let ends = rows
-        .iter()
-        .flat_map(|(_, it)| [it.at[0].0, it.at[0].1, it.at[1].1]);
-    let axis = Axis::over(Scale::Log, ends.chain([1.0 / NEAR, NEAR]));
-    let across = dimension::side(
-        Some(&Unit::ratio()),
-        None,
-        axis,
-        "measured ÷ published (log scale)",
+    let last = names.len().max(1) as f64 - 1.0;
+    for (_, y) in marks.iter_mut().flat_map(|mark| &mut mark.at) {
+        *y += last;
+    }
+    names.reverse();
+    let ratios = marks.iter().flat_map(|mark| &mark.at).map(|it| it.0);
+    let axis = Axis::over(Scale::Log, ratios.chain([1.0 / NEAR, NEAR]));
+    let title = "measured ÷ published (log scale)";
+    let axes = (
+        dimension::side(Some(&Unit::ratio()), None, axis, title),
+        names_side("", &names, NAMES),
     );
-    let up = names_side("", &names, NAMES);
     let y = panel
         .plan
         .metric(&panel.figure.y)
         .map(|it| format!("{}: ", it.title));
     let title = format!("{}measured ÷ published", y.unwrap_or_default());
-    let mut scene = Scene::new(title, (across, up), series);
-    scene.height = (count as f64 * ROW).max(2.0 * ROW);
+    let series = metrics.iter().enumerate().map(|(index, metric)| Series {
+        name: metric.title.clone(),
+        short: super::shortened(&metric.title),
+        look: Look::Style(CurveStyle::of(index)),
+    });
+    let mut scene = Scene::new(title, axes, series.collect());
+    scene.height = (names.len() as f64 * ROW).max(2.0 * ROW);
     let widest = names.iter().map(|name| svg::width(name, LABEL_SIZE));
     scene.left = (widest.fold(0.0, f64::max).min(NAMES) + 24.0).max(scene.left);
-    let (bottom, top) = (-0.5, count.max(1) as f64 - 0.5);
+    let (bottom, top) = (-0.5, last + 0.5);
+    let (near, far) = (
+        [(1.0 / NEAR, bottom), (1.0 / NEAR, top)],
+        [(NEAR, top), (NEAR, bottom)],
+    );
     scene.marks.push(Mark {
         shape: Shape::Band,
-        at: vec![
-            (1.0 / NEAR, bottom),
-            (1.0 / NEAR, top),
-            (NEAR, top),
-            (NEAR, bottom),
-        ],
+        at: [near, far].concat(),
         key: "within 25\u{a0}%".to_owned(),
         ..Mark::default()
     });
-    scene.marks.push(cells::line(
-        Line::RULE,
-        vec![(1.0, bottom), (1.0, top)],
-        None,
-        "as published",
-    ));
-    for (index, (_, mark)) in rows.into_iter().enumerate() {
-        let y = (count - 1 - index) as f64;
-        let [(of, low), (_, high)] = [mark.at[0], mark.at[1]];
-        if low < high && mark.state == State::Counts {
-            let (shape, series) = (Shape::Interval, mark.series);
-            let at = vec![(low, y), (high, y)];
-            scene.marks.push(Mark {
-                shape,
-                at,
-                series,
-                ..Mark::default()
-            });
-        }
-        scene.marks.push(Mark {
-            at: vec![(of, y)],
-            ..mark
-        });
-    }
+    let rule = vec![(1.0, bottom), (1.0, top)];
+    scene
+        .marks
+        .push(cells::line(Line::RULE, rule, None, "as published"));
+    scene.marks.extend(marks);
     let absent = listed(absent, "other", "; ");
     scene
         .notes
-        .extend(absent.map(|names| format!("Not measured, or without a ratio: {names}.")));
+        .extend(absent.map(|names| format!("Not measured: {names}.")));
     scene
 }
 
-/// What is published: the metric, the cell by the factors of `only`, and what it is divided by.
+/// What is published: the metric, the cell, and what it is divided by.
 fn name(panel: &Panel, metric: &Metric, published: &Published, point: &Point) -> String {
-    let label = |name: &String| {
-        let factor = panel.plan.factor(name)?;
-        Some(factor.label(point.factors.get(name)?))
+    let is_told = |name: &String| {
+        let mut telling = panel.telling.iter();
+        published.only.contains_key(name) || telling.any(|it| it.name == *name)
     };
-    let telling = panel.telling.iter().map(|it| &it.name);
-    let mut names: Vec<&String> = published.only.keys().collect();
-    names.extend(
-        telling
-            .filter(|name| !published.only.contains_key(*name))
-            .collect::<Vec<_>>(),
-    );
-    let cell: Vec<String> = names.into_iter().filter_map(label).collect();
-    let is_one = panel.figure.y == metric.name;
-    let metric = Some(metric.title.clone()).filter(|_| !is_one || cell.is_empty());
-    let name: Vec<String> = metric.into_iter().chain(cell).collect();
+    let factors = panel.plan.factors.iter().filter(|it| is_told(&it.name));
+    let cell = factors.filter_map(|it| Some(it.label(point.factors.get(&it.name)?)));
+    let own = (panel.figure.y != metric.name).then(|| metric.title.clone());
+    let name: Vec<String> = own.into_iter().chain(cell).collect();
     let to = published
         .to
         .iter()
@@ -173,32 +144,25 @@ fn ratio(
     metric: &Metric,
     point: &Point,
     points: &[&Point],
-) -> Option<(f64, f64, f64, State)> {
+) -> Option<([f64; 3], State)> {
     let own = Summary::of(point, Dimension::Metric(metric))?;
-    let by = match published.to.is_empty() {
-        true => return positive(published.number(metric), &own, None),
-        false => {
-            let at = other(
-                &published.to,
-                point.factors,
-                points.iter().map(|it| it.factors),
-            )?;
-            Summary::of(points[at], Dimension::Metric(metric))?
+    let (by, mut state) = match published.is_ratio() {
+        false => ([published.number(metric); 3], State::Counts),
+        true => {
+            let factors = points.iter().map(|it| it.factors);
+            let at = other(&published.to, point.factors, factors)?;
+            let by = Summary::of(points[at], Dimension::Metric(metric))?;
+            // The ends of a quotient are those of the worst case.
+            (
+                [by.value, by.high, by.low].map(|it| it * published.value),
+                by.state,
+            )
         }
     };
-    positive(published.value, &own, Some(by))
-}
-
-fn positive(value: f64, own: &Summary, by: Option<Summary>) -> Option<(f64, f64, f64, State)> {
-    let state = match &by {
-        Some(by) if own.counts() => by.state.clone(),
-        _ => own.state.clone(),
-    };
-    // The ends of a quotient are those of the worst case.
-    let [mid, low, high] = by.map_or([value; 3], |by| {
-        [by.value, by.high, by.low].map(|it| it * value)
-    });
-    let ratios = (own.value / mid, own.low / low, own.high / high, state);
-    let is_positive = |it: f64| it.is_finite() && it > 0.0;
-    (is_positive(ratios.0) && is_positive(ratios.1) && is_positive(ratios.2)).then_some(ratios)
+    if !own.counts() {
+        state = own.state;
+    }
+    let ratios = [own.value / by[0], own.low / by[1], own.high / by[2]];
+    let is_fit = ratios.iter().all(|it| it.is_finite() && *it > 0.0);
+    is_fit.then_some((ratios, state))
 }

@@ -2,9 +2,9 @@
 //! for.
 //!
 //! Area shows `size`, shade shows `shade`, colour and shape show `by`. Crossed lines through a
-//! marker reach from the least to the greatest of its trials, where there is room.
+//! marker are the intervals of its medians, where there is room.
 
-use super::cells::{self, cell, why};
+use super::cells::{self, row, why};
 use super::dimension::Dimension;
 use super::panel::{Curve, Panel, Point};
 use super::summary::Summary;
@@ -12,7 +12,6 @@ use super::{against, notes, series};
 use crate::chart::Ramp;
 use crate::chart::legend::{Entry, Sample};
 use crate::chart::mark::{Bound, Line, Look, Mark, Scene, Shape, State, listed};
-use crate::chart::side::Side;
 use crate::figure::FigureKind;
 use crate::record::Better;
 use crate::units;
@@ -20,8 +19,8 @@ use crate::units;
 /// Greatest and least size of a marker whose area shows a value, and the size without one.
 const WIDEST: f64 = 3.0;
 const NARROWEST: f64 = 0.6;
-const PLAIN: f64 = 1.55;
-/// Cells up to which the ranges of the trials are drawn.
+const PLAIN: f64 = 1.6;
+/// Cells up to which intervals are drawn.
 const UNCROWDED: usize = 40;
 /// Characters of a title or of a cell's name in the legend.
 const NAMES: usize = 36;
@@ -37,6 +36,7 @@ const BEST: [&str; 4] = [
 struct Cell<'p, 'a> {
     curve: (usize, &'p Curve<'a>),
     point: &'p Point<'a>,
+    name: String,
     x: Summary,
     y: Summary,
 }
@@ -53,6 +53,17 @@ impl Cell<'_, '_> {
     fn at(&self) -> (f64, f64) {
         (self.x.value, self.y.value)
     }
+
+    fn value(&self, of: Dimension) -> Option<f64> {
+        Some(Summary::of(self.point, of)?.value)
+    }
+}
+
+/// What size or shade show, and the range of its values.
+#[derive(Clone, Copy)]
+struct Scaled<'a> {
+    of: Dimension<'a>,
+    range: Option<(f64, f64)>,
 }
 
 pub(super) fn scene(panel: &Panel) -> Scene {
@@ -61,73 +72,63 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let (mut cells, mut without) = (Vec::new(), Vec::new());
     for curve in panel.curves.iter().enumerate() {
         for point in &curve.1.points {
+            let name = panel.point_name(curve.1, point);
             match Summary::of(point, x).zip(Summary::of(point, y)) {
-                Some((x, y)) => cells.push(Cell { curve, point, x, y }),
-                None => without.push(panel.point_name(curve.1, point)),
+                Some((x, y)) => cells.push(Cell {
+                    curve,
+                    point,
+                    name,
+                    x,
+                    y,
+                }),
+                None => without.push(name),
             }
         }
     }
-    let has_ranges = cells.len() <= UNCROWDED && cells.iter().any(|it| it.y.is_spread());
     let published: Vec<Mark> = cells
         .iter()
         .filter_map(|it| published(panel, x, it))
         .collect();
-    let mut scene = Scene::new(
-        against(panel),
-        axes(panel, x, &cells, &published),
-        series(panel),
-    );
-    let [size, shade] = [&figure.size, &figure.shade].map(|name| {
+    let has_intervals = cells.len() <= UNCROWDED && cells.iter().any(|it| it.y.is_spread());
+    let (mut across, mut up): (Vec<f64>, Vec<f64>) =
+        published.iter().flat_map(|it| it.at.clone()).unzip();
+    for it in &cells {
+        across.extend([it.x.value, it.x.low, it.x.high]);
+        up.extend([it.y.value, it.y.low, it.y.high]);
+    }
+    let title = figure.y_title.as_ref();
+    let up = y.vertical(figure.scale, up.into_iter(), figure.unit.as_ref(), title);
+    let axes = (x.horizontal(figure.x_scale, across.into_iter()), up);
+    let mut scene = Scene::new(against(panel), axes, series(panel));
+
+    let scaled = [&figure.size, &figure.shade].map(|name| {
         let of = Dimension::of(panel.plan, name.as_ref()?);
-        Some((of, range(&cells, of)))
+        let values = || cells.iter().filter_map(|it| it.value(of));
+        let range = values().reduce(f64::min).zip(values().reduce(f64::max));
+        Some(Scaled { of, range })
     });
     let front = front(panel, x, &cells);
     let mut markers: Vec<Mark> = Vec::new();
     for (index, it) in cells.iter().enumerate() {
-        if has_ranges {
-            scene.marks.extend(ranges(it));
+        scene.marks.extend(intervals(it).filter(|_| has_intervals));
+        let mut mark = marker(panel, x, it, scaled);
+        if front.contains(&index) {
+            mark.row.extend(row! { "front" => "front" });
         }
-        let mark = marker(panel, x, it, [&size, &shade]);
-        let is_front = front.contains(&index).then(|| cell("front", "front"));
-        let row = mark.row.iter().cloned().chain(is_front).collect();
-        markers.push(Mark { row, ..mark });
-    }
-    if front.len() > 1 {
-        let points = front.iter().map(|&index| cells[index].at());
-        scene.marks.push(cells::line(
-            Line::FRONT,
-            staircase(points),
-            None,
-            "Pareto front",
-        ));
-    }
-    if figure.kind == FigureKind::Pareto {
-        let names = front.iter().map(|&index| name(panel, &cells[index]));
-        let names = listed(names.collect(), "other cell", "; ");
-        let tells = names.map(|names| format!("On the front: {names}"));
-        scene.marks.extend(tells.map(|tells| Mark {
-            tells,
-            ..Mark::default()
-        }));
-        let what = "Front: the cells to which no other is at least as good in both and better in one. \
-                    Medians decide; cells whose ranges overlap may be on it by chance.";
-        scene.notes.push(what.to_owned());
-    }
-    for (shape, metric) in BEST.iter().cycle().zip(&figure.marks) {
-        scene.marks.extend(best(
-            panel,
-            &cells,
-            Dimension::of(panel.plan, metric),
-            shape,
-        ));
+        markers.push(mark);
     }
     // The small ones last, or the large ones would hide them.
-    let mut order: Vec<usize> = (0..markers.len()).collect();
-    order.sort_by(|&a, &b| markers[b].size.total_cmp(&markers[a].size));
+    markers.sort_by(|a, b| b.size.total_cmp(&a.size));
+    scene.marks.append(&mut markers);
     scene
         .marks
-        .extend(order.into_iter().map(|index| markers[index].clone()));
-    for (index, _) in panel.curves.iter().enumerate() {
+        .extend(front_line(&front, &cells).filter(|_| figure.kind == FigureKind::Pareto));
+    for (shape, metric) in BEST.iter().cycle().zip(&figure.marks) {
+        scene
+            .marks
+            .extend(best(&cells, Dimension::of(panel.plan, metric), shape));
+    }
+    for index in 0..panel.curves.len() {
         let own = published.iter().filter(|it| it.series == Some(index));
         let line = own.flat_map(|it| it.at.clone()).collect();
         scene
@@ -135,22 +136,18 @@ pub(super) fn scene(panel: &Panel) -> Scene {
             .push(cells::line(Line::PUBLISHED, line, Some(index), ""));
     }
     scene.marks.extend(published);
-    scene.key = size
-        .iter()
-        .flat_map(sizes)
-        .chain(shade.iter().map(shades))
-        .collect();
+
     let without = listed(without, "other cell", "; ");
     scene
         .notes
         .extend(without.map(|names| format!("No value: {names}.")));
-    for (of, effect) in [(&size, "at the least size"), (&shade, "without a shade")] {
-        let Some((of, _)) = of else { continue };
-        let lacking = cells
-            .iter()
-            .filter(|it| Summary::of(it.point, *of).is_none());
+    for (scaled, effect) in scaled.iter().zip(["at the least size", "without a shade"]) {
+        let Some(Scaled { of, range }) = *scaled else {
+            continue;
+        };
+        let lacking = cells.iter().filter(|it| it.value(of).is_none());
         let names = listed(
-            lacking.map(|it| name(panel, it)).collect(),
+            lacking.map(|it| it.name.clone()).collect(),
             "other cell",
             "; ",
         );
@@ -158,31 +155,50 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         scene
             .notes
             .extend(names.map(|it| format!("No {title}: {it}, drawn {effect}.")));
+        scene
+            .key
+            .extend(key(of, range, effect == "at the least size"));
     }
     scene
         .notes
         .extend([x, y].into_iter().filter_map(|of| notes::bounds(panel, of)));
-    if has_ranges {
-        let what = "Markers are medians; lines reach from end to end of their intervals.";
+    if figure.kind == FigureKind::Pareto {
+        let what = "Front: the cells to which no other is at least as good in both and better in one. \
+                    Medians decide; cells whose ranges overlap may be on it by chance.";
         scene.notes.push(what.to_owned());
+    }
+    if has_intervals {
+        scene
+            .notes
+            .push("Markers are medians, lines their intervals.".to_owned());
     }
     scene
 }
 
-fn name(panel: &Panel, of: &Cell) -> String {
-    panel.point_name(of.curve.1, of.point)
-}
-
-type Scaled<'a> = (Dimension<'a>, Option<(f64, f64)>);
-
-/// The least and the greatest value over the cells.
-fn range(cells: &[Cell], of: Dimension) -> Option<(f64, f64)> {
-    let values = || {
-        cells
-            .iter()
-            .filter_map(|it| Some(Summary::of(it.point, of)?.value))
+/// The entries of the legend for sizes or shades.
+fn key(of: Dimension, range: Option<(f64, f64)>, is_size: bool) -> Vec<Entry> {
+    let title = units::shortened(of.title(), NAMES);
+    let entry = |sample, text| Entry { sample, text };
+    let Some((least, greatest)) = range else {
+        return vec![entry(Sample::None, format!("{title}: no value"))];
     };
-    values().reduce(f64::min).zip(values().reduce(f64::max))
+    if !is_size {
+        let text = format!("{title}: {} to {}", of.text(least), of.text(greatest));
+        return vec![entry(Sample::Ramp, text)];
+    }
+    let circle = |value: f64| {
+        let size = size_of(value, range);
+        let mark = Mark {
+            size,
+            ..Mark::default()
+        };
+        entry(Sample::Marks(Look::Ink, vec![mark]), of.text(value))
+    };
+    vec![
+        entry(Sample::None, format!("area: {title}")),
+        circle(least),
+        circle(greatest),
+    ]
 }
 
 /// The size of a marker: its area is proportional to the value.
@@ -191,67 +207,44 @@ fn size_of(value: f64, range: Option<(f64, f64)>) -> f64 {
     (WIDEST * (value.max(0.0) / greatest).sqrt()).max(NARROWEST)
 }
 
-fn marker<'a>(
-    panel: &Panel<'a>,
-    x: Dimension<'a>,
-    it: &Cell,
-    scaled: [&Option<Scaled<'a>>; 2],
-) -> Mark {
-    let (index, curve) = it.curve;
+fn marker(panel: &Panel, x: Dimension, it: &Cell, scaled: [Option<Scaled>; 2]) -> Mark {
     let y = panel.y;
-    let lower = |of: &Summary| units::lower_bound(of.is_bound);
-    let value = |scaled: &Option<Scaled<'a>>| {
-        let (of, range) = scaled.as_ref()?;
-        Some((*of, *range, Summary::of(it.point, *of)?.value))
+    let words = |of: Dimension, summary: &Summary| {
+        let bound = units::lower_bound(summary.is_bound);
+        format!("{} {bound}{}", of.title(), of.text(summary.value))
     };
-    let [size, shade] = scaled.map(value);
-    let mut hint = vec![
-        format!(
-            "{}: {} {}{}",
-            name(panel, it),
-            y.title(),
-            lower(&it.y),
-            y.text(it.y.value)
-        ),
-        format!("{} {}{}", x.title(), lower(&it.x), x.text(it.x.value)),
-    ];
-    let mut row = vec![
-        cell("curve", &curve.name),
-        cell("row", "median"),
-        cell("cell", name(panel, it)),
-    ];
+    let mut hint = vec![format!("{}: {}", it.name, words(y, &it.y)), words(x, &it.x)];
+    let mut row = row! { "curve" => it.curve.1.name, "row" => "median", "cell" => it.name };
     for (of, summary) in [(x, &it.x), (y, &it.y)] {
-        row.push(cell(of.name(), of.plain(summary.value)));
+        row.extend(row! { of.name() => of.plain(summary.value) });
         if summary.is_spread() {
-            row.push(cell(&format!("{} low", of.name()), summary.low));
-            row.push(cell(&format!("{} high", of.name()), summary.high));
+            let [low, high] = ["low", "high"].map(|end| format!("{} {end}", of.name()));
+            row.extend(row! { low => summary.low, high => summary.high });
         }
     }
-    for (of, _, value) in [size, shade].into_iter().flatten() {
-        hint.push(format!("{} {}", of.title(), of.text(value)));
-        row.push(cell(of.name(), of.plain(value)));
+    let value = |scaled: &Scaled| it.value(scaled.of);
+    for of in scaled.iter().flatten() {
+        if let Some(value) = value(of) {
+            hint.push(format!("{} {}", of.of.title(), of.of.text(value)));
+            row.extend(row! { of.of.name() => of.of.plain(value) });
+        }
     }
-    row.push(cell("trials", it.point.trials.len()));
-    row.push(cell("missing", it.point.missing()));
-    if it.point.trials.len() > 1 {
-        hint.push(units::plural(it.point.trials.len() as u64, "trial"));
-    }
-    let shade = shade.map(|(_, range, value)| {
-        let (least, greatest) = range.unwrap_or((value, value));
-        Ramp::of(if greatest > least {
-            (value - least) / (greatest - least)
-        } else {
-            0.5
-        })
+    let trials = it.point.trials.len();
+    hint.extend((trials > 1).then(|| units::plural(trials as u64, "trial")));
+    row.extend(row! { "trials" => trials, "missing" => it.point.missing() });
+    let [size, shade] = &scaled;
+    let shade = shade.and_then(|scaled| {
+        let (least, greatest) = scaled.range?;
+        let share = (value(&scaled)? - least) / (greatest - least);
+        Some(Ramp::of(if greatest > least { share } else { 0.5 }))
     });
     Mark {
         at: vec![it.at()],
-        series: Some(index),
+        series: Some(it.curve.0),
         shade,
-        size: match (scaled[0], size) {
-            (None, _) => PLAIN,
-            (Some(_), size) => size.map_or(NARROWEST, |(_, range, value)| size_of(value, range)),
-        },
+        size: size.map_or(PLAIN, |size| {
+            value(&size).map_or(NARROWEST, |value| size_of(value, size.range))
+        }),
         state: it.state().clone(),
         bound: Bound {
             x: it.x.is_bound,
@@ -270,19 +263,22 @@ fn marker<'a>(
 }
 
 /// Crossed lines along the intervals.
-fn ranges(it: &Cell) -> impl Iterator<Item = Mark> {
-    let ((x, y), counts) = (it.at(), *it.state() == State::Counts);
-    let across = (it.x.is_spread(), vec![(it.x.low, y), (it.x.high, y)]);
-    let up = (it.y.is_spread(), vec![(x, it.y.low), (x, it.y.high)]);
-    let drawn = [across, up]
-        .into_iter()
-        .filter(move |(is_spread, _)| *is_spread && counts);
-    let series = Some(it.curve.0);
-    drawn.map(move |(_, at)| Mark {
+fn intervals(it: &Cell) -> impl Iterator<Item = Mark> {
+    let ((x, y), series) = (it.at(), Some(it.curve.0));
+    let across =
+        it.x.is_spread()
+            .then(|| vec![(it.x.low, y), (it.x.high, y)]);
+    let up =
+        it.y.is_spread()
+            .then(|| vec![(x, it.y.low), (x, it.y.high)]);
+    let counts = *it.state() == State::Counts;
+    let both = [across, up].into_iter().flatten().filter(move |_| counts);
+    let size = 0.5;
+    both.map(move |at| Mark {
         shape: Shape::Interval,
         at,
         series,
-        size: 0.5,
+        size,
         ..Mark::default()
     })
 }
@@ -297,50 +293,47 @@ fn published(panel: &Panel, x: Dimension, it: &Cell) -> Option<Mark> {
         at: vec![(at, y)],
         series: Some(it.curve.0),
         state: State::Published(source.to_owned()),
-        hint: format!("{}: published {words}, {source}", name(panel, it)),
+        hint: format!("{}: published {words}, {source}", it.name),
         tells: format!("published {words}"),
-        row: vec![
-            cell("curve", &it.curve.1.name),
-            cell("row", "published"),
-            cell("cell", name(panel, it)),
-            cell(x.name(), x.plain(at)),
-            cell(panel.y.name(), y),
-        ],
+        row: row! {
+            "curve" => it.curve.1.name, "row" => "published", "cell" => it.name,
+            x.name() => x.plain(at), panel.y.name() => y,
+        },
         ..Mark::default()
     })
 }
 
 /// The cells that no other beats, from the best `x` to the best `y`; only what counts takes part.
 fn front(panel: &Panel, x: Dimension, cells: &[Cell]) -> Vec<usize> {
-    if panel.figure.kind != FigureKind::Pareto {
-        return Vec::new();
-    }
-    let counted: Vec<usize> = (0..cells.len())
-        .filter(|&index| *cells[index].state() == State::Counts)
-        .collect();
-    let points: Vec<(f64, f64)> = counted.iter().map(|&index| cells[index].at()).collect();
     let directions = better(x).zip(better(panel.y));
-    let front = directions.and_then(|(x, y)| measure::pareto_front(&points, x, y));
-    front
-        .unwrap_or_default()
-        .into_iter()
-        .map(|at| counted[at])
-        .collect()
+    let Some((x, y)) = directions.filter(|_| panel.figure.kind == FigureKind::Pareto) else {
+        return Vec::new();
+    };
+    let counts = |index: &usize| *cells[*index].state() == State::Counts;
+    let counted: Vec<usize> = (0..cells.len()).filter(counts).collect();
+    let points: Vec<(f64, f64)> = counted.iter().map(|&index| cells[index].at()).collect();
+    let front = measure::pareto_front(&points, x, y).unwrap_or_default();
+    front.into_iter().map(|at| counted[at]).collect()
 }
 
 /// The boundary of what the cells reach: at each `x`, the best `y` of the cells that are at least as
 /// good in `x`.
-fn staircase(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+fn front_line(front: &[usize], cells: &[Cell]) -> impl Iterator<Item = Mark> {
     let mut line: Vec<(f64, f64)> = Vec::new();
-    for (x, y) in points {
+    for (x, y) in front.iter().map(|&index| cells[index].at()) {
         line.extend(line.last().map(|&(_, before)| (x, before)));
         line.push((x, y));
     }
-    line
+    let key = if line.len() > 1 { "Pareto front" } else { "" };
+    let names = front.iter().map(|&index| cells[index].name.clone());
+    let tells = listed(names.collect(), "other cell", "; ").unwrap_or_default();
+    let tells = format!("On the front: {tells}");
+    let line = cells::line(Line::FRONT, line, None, key);
+    std::iter::once(Mark { tells, ..line })
 }
 
 /// The best cell by a metric; the first of equals.
-fn best(panel: &Panel, cells: &[Cell], of: Dimension, shape: &'static str) -> Option<Mark> {
+fn best(cells: &[Cell], of: Dimension, shape: &'static str) -> Option<Mark> {
     let is_higher = matches!(better(of)?, measure::Better::Higher);
     let values = cells.iter().filter_map(|it| {
         let summary = Summary::of(it.point, of).filter(Summary::counts)?;
@@ -354,82 +347,26 @@ fn best(panel: &Panel, cells: &[Cell], of: Dimension, shape: &'static str) -> Op
         };
         if is_better { next } else { best }
     })?;
-    let [title, cell] = [of.title(), &name(panel, it)].map(|it| units::shortened(it, NAMES));
+    let [title, name] = [of.title(), &it.name].map(|it| units::shortened(it, NAMES));
+    let words = format!("best {title}: {name} ({})", of.text(value));
     Some(Mark {
         shape: Shape::Ring(shape),
         at: vec![it.at()],
-        hint: format!("best {title}: {cell} ({})", of.text(value)),
-        tells: format!("Best {title}: {cell}"),
-        key: format!("best {title}: {cell} ({})", of.text(value)),
+        hint: words.clone(),
+        tells: format!("Best {title}: {name}"),
+        key: words,
         ..Mark::default()
     })
 }
 
 /// The direction in which a metric is better. None: it has none.
 fn better(of: Dimension) -> Option<measure::Better> {
-    let Dimension::Metric(metric) = of else {
-        return None;
-    };
-    match metric.better {
-        Better::Lower => Some(measure::Better::Lower),
-        Better::Higher => Some(measure::Better::Higher),
-        Better::Neither => None,
-    }
-}
-
-/// Both axes over all that is drawn.
-fn axes(panel: &Panel, x: Dimension, cells: &[Cell], published: &[Mark]) -> (Side, Side) {
-    let figure = panel.figure;
-    let ends = |of: &Summary| [of.value, of.low, of.high];
-    let others = || published.iter().flat_map(|it| &it.at);
-    let across = cells
-        .iter()
-        .flat_map(|it| ends(&it.x))
-        .chain(others().map(|it| it.0));
-    let up = cells
-        .iter()
-        .flat_map(|it| ends(&it.y))
-        .chain(others().map(|it| it.1));
-    let (unit, title) = (figure.unit.as_ref(), figure.y_title.as_ref());
-    (
-        x.horizontal(figure.x_scale, across),
-        panel.y.vertical(figure.scale, up, unit, title),
-    )
-}
-
-fn sizes((of, range): &Scaled) -> Vec<Entry> {
-    let title = units::shortened(of.title(), NAMES);
-    let words = |text: String| Entry {
-        sample: Sample::None,
-        text,
-    };
-    let Some((least, greatest)) = *range else {
-        return vec![words(format!("{title}: no value"))];
-    };
-    let entry = |value: f64| Entry {
-        sample: Sample::Marks(
-            Look::Ink,
-            vec![Mark {
-                size: size_of(value, *range),
-                ..Mark::default()
-            }],
-        ),
-        text: of.text(value),
-    };
-    vec![
-        words(format!("area: {title}")),
-        entry(least),
-        entry(greatest),
-    ]
-}
-
-fn shades((of, range): &Scaled) -> Entry {
-    let title = units::shortened(of.title(), NAMES);
-    let range =
-        range.map(|(least, greatest)| format!("{} to {}", of.text(least), of.text(greatest)));
-    let range = range.unwrap_or_else(|| "no value".to_owned());
-    Entry {
-        sample: Sample::Ramp,
-        text: format!("{title}: {range}"),
+    match of {
+        Dimension::Metric(metric) => match metric.better {
+            Better::Lower => Some(measure::Better::Lower),
+            Better::Higher => Some(measure::Better::Higher),
+            Better::Neither => None,
+        },
+        Dimension::Factor(_) | Dimension::Other(_) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! The medians of `y` with their intervals: a row for each value of `x`, a column for each curve.
 
-use super::cells::cell;
+use super::cells::row;
 use super::dimension::names_side;
 use super::grid::{Grid, Placed};
 use super::panel::{Curve, Panel};
@@ -80,13 +80,13 @@ fn mark(panel: &Panel, placed: Placed) -> Mark {
         },
     };
     let mut lines = of.map_or(vec!["no value".to_owned()], |of| lines(panel, &of));
-    mark.row.push(cell("missing", missing));
+    mark.row.extend(row! { "missing" => missing });
     if let Some((value, source)) = panel.published(placed.point, panel.y.name()) {
         let text = format!("published {}", text(panel, value));
         mark.tells.push_str(&format!(", {text}"));
         lines.push(text);
         mark.row
-            .extend([cell("published", value), cell("source", source)]);
+            .extend(row! { "published" => value, "source" => source });
     }
     Mark {
         shape: Shape::Words(lines),
