@@ -169,5 +169,5 @@ fn values<'p>(panel: &'p Panel) -> impl Iterator<Item = f64> + Clone + 'p {
 
 /// The name of a class or part in a legend.
 fn shortened(name: &str) -> String {
-    units::shortened(name, crate::limits::NAME_CHARACTERS)
+    units::shortened(name, crate::limits::CELL_CHARACTERS)
 }

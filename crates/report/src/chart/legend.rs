@@ -126,10 +126,10 @@ fn places(mark: &Mark, x: f64, y: f64) -> Vec<(f64, f64)> {
 fn sample(mark: &Mark) -> Mark {
     Mark {
         shape: mark.shape.clone(),
-        size: if mark.shape == Shape::Interval {
-            1.0
-        } else {
-            mark.size.min(1.5)
+        size: match mark.shape {
+            Shape::Interval => 1.0,
+            Shape::Ring(_) => 0.75,
+            _ => mark.size.min(1.5),
         },
         ..Mark::default()
     }

@@ -1,6 +1,8 @@
 //! The grammar of figures. A figure is a table of marks between two axes; picture, legend, text
 //! description, notes and the CSV beside it follow from the marks.
 
+use std::cmp::Ordering;
+
 use super::legend::Entry;
 use super::palette::{CurveStyle, Ramp};
 use super::side::Side;
@@ -308,7 +310,9 @@ pub(crate) fn listed(mut items: Vec<String>, noun: &str, between: &str) -> Optio
 /// Draws all marks.
 pub(super) fn draw(svg: &mut Svg, field: &Field, scene: &Scene) {
     let mut marks: Vec<&Mark> = scene.marks.iter().collect();
-    marks.sort_by_key(|mark| mark.shape.layer());
+    // Small ones last, or large ones would hide them.
+    let order = |mark: &Mark| (mark.shape.layer(), -mark.size);
+    marks.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(Ordering::Equal));
     for marks in marks.chunk_by(|a, b| a.series == b.series) {
         let series = marks[0].series.and_then(|index| scene.series.get(index));
         let look = series.map_or(Look::Ink, |it| it.look);
@@ -427,7 +431,8 @@ pub(super) fn draw_one(
             if let Some(Ramp { class, colour }) = shade {
                 let edge = match is_tile {
                     true => r#"shape-rendering="crispEdges""#.to_owned(),
-                    false => format!(r#"stroke="{PAPER}""#),
+                    false if mark.state == State::Counts => format!(r#"stroke="{PAPER}""#),
+                    false => format!(r#"stroke="{INK}" fill-opacity="0.3" stroke-dasharray="4 3""#),
                 };
                 let shade = format!(r#"class="shade {class}" {area} fill="{colour}" {edge}"#);
                 return svg.hinted("rect", &shade, &mark.hint);
@@ -470,6 +475,11 @@ fn marker(svg: &mut Svg, mark: &Mark, style: CurveStyle, colour: &str, place: (f
         (State::Counts, _) => ("mark", style.shape, 0.8),
     };
     let is_filled = class == "mark";
+    let size = if is_filled {
+        mark.size
+    } else {
+        mark.size.min(1.6)
+    };
     let shade = mark.shade.filter(|_| is_filled);
     let shaded = shade
         .map(|it| format!(" shaded {}", it.class))
@@ -479,20 +489,28 @@ fn marker(svg: &mut Svg, mark: &Mark, style: CurveStyle, colour: &str, place: (f
         .map(|(is_bound, arrow)| if is_bound { arrow } else { "" })
         .concat();
     let fill = shade.map_or(colour, |it| it.colour);
-    let fill = if is_filled { fill } else { "none" };
-    let opacity = if mark.size > 1.0 { "0.9" } else { "0.55" };
+    let fill = match class {
+        "mark" => fill,
+        // It stands out from a dark bar.
+        "mark hollow published" => PAPER,
+        _ => "none",
+    };
+    let opacity = if size > 1.0 || !is_filled {
+        "0.9"
+    } else {
+        "0.55"
+    };
     let aside = match mark.aside {
         0.0 => String::new(),
         aside => format!(r#" data-aside="{}""#, coordinate(aside)),
     };
-    let [x, y, size] = [place.0, place.1, mark.size].map(coordinate);
-    let scale = if mark.size == 1.0 {
-        String::new()
-    } else {
-        format!(" scale({size})")
+    let at = at(place);
+    let at = match size {
+        1.0 => at,
+        size => at.replace(")", &format!(") scale({})", coordinate(size))),
     };
-    let place = format!(r#"transform="translate({x} {y}){scale}" d="{shape}{arrows}""#);
-    let width = (width / mark.size * 100.0).round() / 100.0;
+    let place = format!(r#"{at} d="{shape}{arrows}""#);
+    let width = (width / size * 100.0).round() / 100.0;
     let fill = format!(r#"fill="{fill}" fill-opacity="{opacity}""#);
     let look = format!(r#"{fill} stroke="{colour}" stroke-width="{width}""#);
     let mark_of = format!(r#"class="{class}{shaded}"{aside} {place} {look}"#);

@@ -11,7 +11,7 @@ use crate::chart::side::LABEL_SIZE;
 use crate::chart::svg;
 use crate::published::{Published, other};
 use crate::record::{Metric, Unit};
-use crate::units;
+use crate::{limits, units};
 
 /// Height of a row, and greatest width of its name, pixels.
 const ROW: f64 = 24.0;
@@ -22,7 +22,7 @@ const NEAR: f64 = 1.25;
 pub(super) fn scene(panel: &Panel) -> Scene {
     let points: Vec<&Point> = panel.points().collect();
     let (mut marks, mut names, mut absent) = (Vec::new(), Vec::new(), Vec::new());
-    let mut metrics: Vec<&Metric> = Vec::new();
+    let (mut metrics, mut sources): (Vec<&Metric>, Vec<String>) = (Vec::new(), Vec::new());
     for published in &panel.plan.published {
         let metric = panel.plan.metric(&published.metric);
         let is_drawn = |it: &&Metric| ["", &it.name].contains(&panel.figure.y.as_str());
@@ -65,6 +65,8 @@ pub(super) fn scene(panel: &Panel) -> Scene {
                 ..Mark::default()
             });
             names.push(name);
+            let source = units::shortened(&published.source, limits::REASON_CHARACTERS);
+            sources.extend((!sources.contains(&source)).then_some(source));
         }
     }
     let last = names.len().max(1) as f64 - 1.0;
@@ -92,7 +94,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let mut scene = Scene::new(title, axes, series.collect());
     scene.height = (names.len() as f64 * ROW).max(2.0 * ROW);
     let widest = names.iter().map(|name| svg::width(name, LABEL_SIZE));
-    scene.left = (widest.fold(0.0, f64::max).min(NAMES) + 24.0).max(scene.left);
+    scene.left = (widest.fold(0.0, f64::max).min(NAMES) + 40.0).max(scene.left);
     let (bottom, top) = (-0.5, last + 0.5);
     let (near, far) = (
         [(1.0 / NEAR, bottom), (1.0 / NEAR, top)],
@@ -109,6 +111,10 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         .marks
         .push(cells::line(Line::RULE, rule, None, "as published"));
     scene.marks.extend(marks);
+    let sources = listed(sources, "other source", "; ");
+    scene
+        .notes
+        .extend(sources.map(|names| format!("Published: {names}.")));
     let absent = listed(absent, "other", "; ");
     scene
         .notes
@@ -124,17 +130,18 @@ fn name(panel: &Panel, metric: &Metric, published: &Published, point: &Point) ->
     };
     let factors = panel.plan.factors.iter().filter(|it| is_told(&it.name));
     let cell = factors.filter_map(|it| Some(it.label(point.factors.get(&it.name)?)));
-    let own = (panel.figure.y != metric.name).then(|| metric.title.clone());
-    let name: Vec<String> = own.into_iter().chain(cell).collect();
+    let name: Vec<String> = cell.collect();
     let to = published
         .to
         .iter()
         .filter(|(name, value)| point.factors.get(*name) != Some(*value));
     let to = to.filter_map(|(name, value)| Some(panel.plan.factor(name)?.label(value)));
     let to: Vec<String> = to.collect();
-    match to.is_empty() {
-        true => name.join(", "),
-        false => format!("{} ÷ {}", name.join(", "), to.join(", ")),
+    let ratio = if to.is_empty() { "" } else { " ÷ " };
+    let cell = format!("{}{ratio}{}", name.join(", "), to.join(", "));
+    match panel.figure.y == metric.name {
+        true => cell,
+        false => format!("{cell}: {}", metric.title),
     }
 }
 

@@ -117,8 +117,6 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         }
         markers.push(mark);
     }
-    // The small ones last, or the large ones would hide them.
-    markers.sort_by(|a, b| b.size.total_cmp(&a.size));
     scene.marks.append(&mut markers);
     scene
         .marks
@@ -163,8 +161,8 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         .notes
         .extend([x, y].into_iter().filter_map(|of| notes::bounds(panel, of)));
     if figure.kind == FigureKind::Pareto {
-        let what = "Front: the cells to which no other is at least as good in both and better in one. \
-                    Medians decide; cells whose ranges overlap may be on it by chance.";
+        let what = "Front: no other cell is at least as good in both and better in one. Medians \
+                    decide; cells whose ranges overlap may be on it by chance.";
         scene.notes.push(what.to_owned());
     }
     if has_intervals {

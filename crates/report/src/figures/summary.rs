@@ -4,7 +4,7 @@ use super::dimension::Dimension;
 use super::panel::Point;
 use crate::cell::CONFIDENCE;
 use crate::chart::mark::State;
-use crate::record::{Better, Fault, FaultClass, Measured, Unit};
+use crate::record::{Fault, FaultClass, Measured, names};
 
 /// Median, minimum and maximum of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -139,13 +139,13 @@ pub(super) fn state(measured: &Measured, metric: &str) -> State {
     }
 }
 
-/// Whether the true value may be higher: it is flagged, or it is a time of a trial in which
+/// Whether the true value may be higher: it is flagged, or it is a latency of a trial in which
 /// requests failed.
 pub(super) fn is_bound(measured: &Measured, of: Dimension) -> bool {
     let Dimension::Metric(metric) = of else {
         return false;
     };
-    let is_time = metric.better == Better::Lower && metric.unit.to(&Unit::nanoseconds()).is_some();
+    let is_latency = metric.bounded.is_some() || metric.name.starts_with(names::RESPONSE);
     let is_failing = matches!(&measured.fault, Some(it) if it.class == FaultClass::Failing);
-    measured.is_lower_bound(&metric.name) || (is_time && is_failing)
+    measured.is_lower_bound(&metric.name) || (is_latency && is_failing)
 }

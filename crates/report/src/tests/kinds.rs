@@ -4,7 +4,7 @@ use roxmltree::{Document, Node};
 
 use crate::figure::{Figure, FigureKind, Scale};
 use crate::page_of;
-use crate::record::{Flag, Outcome, Value};
+use crate::record::{Fault, FaultClass, Flag, Outcome, Value};
 use crate::tests::general_run::{General, REPEATS, invalid};
 use crate::tests::illustrated::{SECONDS, drawn, figures, run, sizes};
 
@@ -42,6 +42,15 @@ fn figure<'a>(run: &'a mut General, name: &str) -> &'a mut Figure {
     figures.find(|it| it.name == name).unwrap()
 }
 
+pub(crate) fn fault(class: FaultClass, reason: &str) -> Fault {
+    let reason = reason.to_owned();
+    Fault { class, reason }
+}
+
+fn invalidate(run: &mut General, id: &str) {
+    run.measured(id).fault = Some(fault(FaultClass::Invalid, "overheated"));
+}
+
 /// Removes the trials of a cell.
 fn without_cell(run: &mut General, cell: u32) {
     run.records.retain(|record| record.cell != cell);
@@ -56,7 +65,7 @@ fn bars_are_medians_with_intervals_and_trials() {
     let interval = measure::median_of_trials(&values(&run, 0, "wall_ns"), 0.95)
         .unwrap()
         .interval;
-    let end = |row| bars.numbers("wall_ns", &[("curve", "a"), ("threads", "1"), ("row", row)]);
+    let end = |column| bars.numbers(column, &of_a);
     assert_eq!(
         (end("low"), end("high")),
         (vec![interval.low], vec![interval.high])
@@ -64,16 +73,12 @@ fn bars_are_medians_with_intervals_and_trials() {
     let document = Document::parse(&bars.svg).unwrap();
     assert_eq!(in_data(&document, "bar").len(), 6);
     assert_eq!(in_data(&document, "interval").len(), 6);
-    assert_eq!(
-        in_data(&document, "mark").len(),
-        70,
-        "a dot for each measured trial"
-    );
-    assert_eq!(in_data(&document, "hollow").len(), 1);
+    let dots = in_data(&document, "mark").len();
+    assert_eq!(dots, 70, "a dot for each measured trial");
+    assert_eq!(in_data(&document, "grey").len(), 1);
     assert!(bars.svg.contains("95 % interval of the median"));
     for note in [
-        "Hollow: 1 of 70 trials are clock stepped.",
-        "Left out: 1 trial (clock stepped)",
+        "Grey, do not count: 1 (clock stepped) of 70 trials.",
         "Missing: 2 trials: a, threads 4 (1) and c, threads 4 (1).",
     ] {
         assert!(bars.svg.contains(note), "{note}: {}", bars.svg);
@@ -90,17 +95,15 @@ fn a_bar_without_a_value_is_named_and_the_other_colours_stay() {
     let bars = drawn(&run, "bars");
     assert!(
         bars.svg
-            .contains("No value: a, with 4 threads, b, with 1 threads and b, with 4 threads."),
+            .contains("No value: a, with 4 threads; b, with 1 threads; b, with 4 threads."),
         "{}",
         bars.svg
     );
     let document = Document::parse(&bars.svg).unwrap();
-    let servers = in_data(&document, "server");
-    let last = servers
-        .iter()
-        .find(|it| it.attribute("data-server") == Some("c"))
-        .unwrap();
-    assert_eq!(last.attribute("class"), Some("server s2"));
+    let series = in_data(&document, "series");
+    let is_c = |it: &&Node| it.attribute("data-series") == Some("c");
+    let last = series.iter().find(is_c).unwrap();
+    assert_eq!(last.attribute("class"), Some("series s2"));
     assert_eq!(
         bars.column("flag", &[("curve", "b"), ("row", "missing")]),
         ["12 of 12"; 2]
@@ -116,16 +119,14 @@ fn bars_of_few_trials_show_their_range_and_say_so() {
     let bars = drawn(&run, "bars");
     assert!(bars.svg.contains("range of the trials"), "{}", bars.svg);
     assert!(
-        bars.svg.contains("Too few trials for a 95 % interval"),
+        bars.svg.contains("six give a 95 % interval"),
         "{}",
         bars.svg
     );
     let of_a = values(&run, 0, "wall_ns");
     let least = of_a.iter().copied().reduce(f64::min).unwrap();
-    let low = bars.numbers(
-        "wall_ns",
-        &[("curve", "a"), ("threads", "1"), ("row", "low")],
-    );
+    let of_a = [("curve", "a"), ("threads", "1"), ("row", "median")];
+    let low = bars.numbers("low", &of_a);
     assert_eq!(low, [least]);
 }
 
@@ -154,7 +155,8 @@ fn bars_mark_lower_bounds() {
     let document = Document::parse(&bars.svg).unwrap();
     assert_eq!(in_data(&document, "bound").len(), 1);
     assert!(
-        bars.svg.contains("Lower bounds: in 12 of 70 trials"),
+        bars.svg
+            .contains("Lower bounds of wall time: in 12 of 70 trials"),
         "{}",
         bars.svg
     );
@@ -180,7 +182,9 @@ fn bars_without_x_have_a_place_for_each_cell() {
 #[test]
 fn a_distribution_merges_the_histograms_of_a_cell() {
     let mut run = run();
-    run.measured("main-000-00").suspect = Some("clock stepped".to_owned());
+    for id in ["main-000-00", "main-000-01"] {
+        invalidate(&mut run, id);
+    }
     let cdf = drawn(&run, "cdf");
     // Half of the values are at most 100 µs, to three digits of the histogram.
     let [half] = cdf.numbers("response", &[("curve", "a"), ("row", "p50")])[..] else {
@@ -188,7 +192,7 @@ fn a_distribution_merges_the_histograms_of_a_cell() {
     };
     assert!((half / 100_000.0 - 1.0).abs() < 2e-3, "{half}");
     let count = cdf.column("count", &[("curve", "a"), ("row", "p50")]);
-    assert_eq!(count, [format!("{}", REPEATS * 100)]);
+    assert_eq!(count, [format!("{}", (REPEATS - 2) * 100)]);
     for curve in ["a", "b"] {
         let shares = cdf.numbers("share", &[("curve", curve), ("row", "point")]);
         assert!(
@@ -198,7 +202,7 @@ fn a_distribution_merges_the_histograms_of_a_cell() {
     }
     for note in [
         "Not drawn: c, without this measurement.",
-        "Suspect: 1 of 24 trials are clock stepped.",
+        "Grey, do not count: 2 (overheated) of 24 trials.",
     ] {
         assert!(cdf.svg.contains(note), "{note}: {}", cdf.svg);
     }
@@ -318,9 +322,9 @@ fn a_heat_map_has_the_median_at_each_time() {
     let medians = heat.numbers("rates", &of_a);
     assert_eq!((medians[0], medians[SECONDS - 1]), (1005.5, 1112.5));
     for note in [
-        "No value: version c.",
+        "No value: c.",
         "Not drawn: 23 trials without this series.",
-        "Series of different lengths: a (10 to 12 numbers).",
+        "Series of different lengths: a.",
         "rates: 1.01 k/s to 1.12 k/s",
         "blank: no number",
     ] {
@@ -350,19 +354,21 @@ fn a_scatter_has_a_marker_for_each_cell_and_marks_the_best() {
         [median(&run, 2, "energy_j"), median(&run, 3, "energy_j")]
     );
     let document = Document::parse(&scatter.svg).unwrap();
-    let marks = in_data(&document, "mark");
+    let mut marks = in_data(&document, "mark");
+    marks.retain(|it| !it.attribute("class").unwrap().contains("ring"));
     assert_eq!(marks.len(), 4, "version c has no energy");
-    let absent = "No value: c, threads 1 and c, threads 4.";
+    let absent = "No value: c, threads 1; c, threads 4.";
     assert!(scatter.svg.contains(absent), "{}", scatter.svg);
     // Version b with four threads is the fastest.
-    let best = in_data(&document, "best");
+    let best = in_data(&document, "ring");
     let fastest = marks
         .iter()
         .find(|mark| title(mark).starts_with("b, threads 4:"))
         .unwrap();
-    assert_eq!(
-        best[0].attribute("transform"),
-        fastest.attribute("transform")
+    let at = best[0].attribute("transform").unwrap();
+    assert!(
+        fastest.attribute("transform").unwrap().starts_with(at),
+        "{at}"
     );
     assert!(
         scatter
@@ -374,7 +380,7 @@ fn a_scatter_has_a_marker_for_each_cell_and_marks_the_best() {
     assert!(
         scatter
             .svg
-            .contains("Suspect: 1 of 70 trials are clock stepped."),
+            .contains("Grey, do not count: 1 (clock stepped) of 70 trials."),
         "{}",
         scatter.svg
     );
@@ -391,19 +397,21 @@ fn a_scatter_has_a_marker_for_each_cell_and_marks_the_best() {
 }
 
 #[test]
-fn a_cell_of_mostly_suspect_trials_is_hollow() {
+fn a_cell_of_mostly_invalid_trials_is_grey() {
     let mut run = run();
     for repeat in 0..7 {
-        let measured = run.measured(&format!("main-000-{repeat:02}"));
-        measured.suspect = Some("clock stepped".to_owned());
+        invalidate(&mut run, &format!("main-000-{repeat:02}"));
     }
     for name in ["scatter", "pareto"] {
         let scatter = drawn(&run, name);
         let document = Document::parse(&scatter.svg).unwrap();
-        let hollow = in_data(&document, "hollow");
-        assert_eq!(hollow.len(), 1, "{name}");
-        assert!(title(&hollow[0]).starts_with("a, threads 1:"));
-        let note = "Hollow: 8 of 70 trials are clock stepped. A marker is hollow if more than half";
+        let grey = in_data(&document, "grey");
+        assert_eq!(grey.len(), 1, "{name}");
+        let hint = title(&grey[0]);
+        assert!(hint.starts_with("a, threads 1:"), "{hint}");
+        assert!(hint.ends_with("does not count: overheated"), "{hint}");
+        let note =
+            "Grey, do not count: 1 (clock stepped), 7 (overheated) of 70 trials. A cell has no";
         assert!(scatter.svg.contains(note), "{}", scatter.svg);
     }
 }
@@ -417,7 +425,7 @@ fn cells_without_size_or_value_are_named() {
     let scatter = drawn(&run, "scatter");
     for note in [
         "No value: a, with 1 threads.",
-        "No energy: c, with 1 threads and c, with 4 threads, drawn at the least size.",
+        "No energy: c, with 1 threads; c, with 4 threads, drawn at the least size.",
     ] {
         assert!(scatter.svg.contains(note), "{note}: {}", scatter.svg);
     }
@@ -457,13 +465,12 @@ fn the_front_has_the_cells_that_no_other_beats() {
         .to_owned();
     // Three cells and two corners between them.
     assert_eq!(line.split(' ').count(), 5, "{line}");
-    assert!(pareto.svg.contains(
-        "Front: the cells to which no other cell is at least as good in both and better in one."
-    ));
+    let note = "Front: no other cell is at least as good in both and better in one.";
+    assert!(pareto.svg.contains(note), "{}", pareto.svg);
 }
 
 #[test]
-fn a_table_has_medians_intervals_and_dashes() {
+fn a_table_has_medians_and_intervals_and_says_what_is_missing() {
     let mut run = run();
     without_cell(&mut run, 1);
     run.measured("main-000-00")
@@ -487,12 +494,12 @@ fn a_table_has_medians_intervals_and_dashes() {
     );
     let of_a = [("curve", "a"), ("threads", "1")];
     assert_eq!(table.column("trials", &of_a), ["11"]);
-    assert_eq!(table.column("flag", &of_a), ["overheated"]);
+    assert_eq!(table.column("flag", &of_a), [""]);
     for words in [
         "No value: a, with 4 threads.",
         "In brackets: 95 % interval of the median.",
-        "≥ marks a median that may be higher",
-        ">–</text>",
+        "Lower bounds of wall time: in 12 of",
+        ">no value</text>",
         ">≥",
     ] {
         assert!(table.svg.contains(words), "{words}: {}", table.svg);
@@ -506,7 +513,7 @@ fn a_table_has_medians_intervals_and_dashes() {
         .unwrap();
     let (html, _) = html.split_once("</table>").unwrap();
     assert!(
-        html.contains("<th scope=\"row\">4</th><td>–<span"),
+        html.contains("<th scope=\"row\">4</th><td class=\"meta\">no value</td>"),
         "{html}"
     );
     assert!(html.contains("<td>≥"), "{html}");
@@ -542,7 +549,7 @@ fn hostile_names_stay_text_in_every_kind() {
     run.plan.factors[1].title = hostile.to_owned();
     run.plan.factors[1].phrase = Some(hostile.to_owned());
     run.plan.metrics[0].title = hostile.to_owned();
-    run.measured("main-000-00").suspect = Some(hostile.to_owned());
+    run.measured("main-000-00").fault = Some(fault(FaultClass::Invalid, hostile));
     for figure in &mut run.plan.figures {
         figure.classes = figure.classes.iter().map(|_| hostile.to_owned()).collect();
         figure.y_title = Some(hostile.to_owned());
