@@ -51,13 +51,16 @@ impl<'a> Panel<'a> {
             planned => format!(", trial {} of {planned}", trial.number + 1),
         };
         let text = value.map(|it| y.text(it)).unwrap_or_default();
-        let hint = format!(
-            "{}: {}{text}{}{number}{}",
-            self.point_name(curve, point),
-            units::lower_bound(is_bound),
-            self.aside(&trial.record.factors),
-            why(&state),
-        );
+        // The place along a metric is that of the trial.
+        let (name, place) = match (self.x, at) {
+            (Some(x @ Dimension::Metric(_)), Some(at)) => {
+                (curve.name.clone(), format!(" {}", x.place(at)))
+            }
+            _ => (self.point_name(curve, point), String::new()),
+        };
+        let bound = units::lower_bound(is_bound);
+        let aside = self.aside(&trial.record.factors);
+        let hint = format!("{name}: {bound}{text}{place}{aside}{number}{}", why(&state));
         let mut row = self.row(curve, "trial", &trial.record.id, x, value);
         // Where nothing was measured, only the trial is known.
         row.retain(|_| value.is_some());

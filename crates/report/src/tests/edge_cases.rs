@@ -279,7 +279,7 @@ fn a_lower_bound_of_x_is_not_one_of_y() {
     let scatter = drawn(&run, "scatter");
     assert!(scatter.svg.contains("energy ≥"), "{}", scatter.svg);
     assert!(!scatter.svg.contains("wall time ≥"), "{}", scatter.svg);
-    let note = "Lower bounds of energy: in 12 of 70 trials, the value is a lower bound.";
+    let note = "Lower bounds: in 12 of 70 trials, the value is a lower bound (energy).";
     assert!(scatter.svg.contains(note), "{}", scatter.svg);
     assert_eq!(
         scatter.column("flag", &[("curve", "a")])[0],

@@ -155,8 +155,7 @@ fn bars_mark_lower_bounds() {
     let document = Document::parse(&bars.svg).unwrap();
     assert_eq!(in_data(&document, "bound").len(), 1);
     assert!(
-        bars.svg
-            .contains("Lower bounds of wall time: in 12 of 70 trials"),
+        bars.svg.contains("Lower bounds: in 12 of 70 trials"),
         "{}",
         bars.svg
     );
@@ -498,7 +497,7 @@ fn a_table_has_medians_and_intervals_and_says_what_is_missing() {
     for words in [
         "No value: a, with 4 threads.",
         "In brackets: 95 % interval of the median.",
-        "Lower bounds of wall time: in 12 of",
+        "Lower bounds: in 12 of",
         ">no value</text>",
         ">≥",
     ] {

@@ -48,10 +48,10 @@ fn several_rates_give_one_figure_per_server_and_one_curve_per_setting() {
     let svg = figure(&run, "tail-memcached");
     assert!(svg.contains("against offered rate: memcached"));
     for curve in ["3", "5", "10", "50"] {
-        let name = format!("data-server=\"memcached, updates\u{a0}{curve}\u{a0}%\"");
+        let name = format!("data-series=\"memcached, updates\u{a0}{curve}\u{a0}%\"");
         assert!(svg.contains(&name), "{name}");
     }
-    assert!(!svg.contains("data-server=\"curtail"));
+    assert!(!svg.contains("data-series=\"curtail"));
     let marks = svg.matches("class=\"mark\"").count();
     // Four stand in the legend.
     assert_eq!(marks, 4 + 4 * 2 * REPEATS as usize);
@@ -233,8 +233,8 @@ fn a_server_without_burst_counts_is_named_and_not_drawn() {
         }
     }
     let svg = figure(&run, "bursts");
-    assert!(svg.contains("data-server=\"curtail\""));
-    assert!(!svg.contains("data-server=\"memcached\""));
+    assert!(svg.contains("data-series=\"curtail\""));
+    assert!(!svg.contains("data-series=\"memcached\""));
     assert!(svg.contains("Not drawn: memcached, without this measurement."));
 }
 

@@ -192,7 +192,7 @@ fn values_that_do_not_count_and_lower_bounds_are_told_of_their_part() {
     }
     let html = page(&run);
     for note in [
-        "Lower bounds of user time: in 3 of 70 trials",
+        "Lower bounds: in 3 of 70 trials, the value is a lower bound (user time).",
         "Grey, do not count: 3 (overheated) of 70 trials.",
         "b, with 1 threads: no value of drift, of the clock",
     ] {
