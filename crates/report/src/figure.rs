@@ -15,7 +15,7 @@ pub(crate) use check::{Known, check_value, find};
 use crate::record::{Unit, Value};
 
 /// The declaration of a figure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Figure {
     /// The stem of its files.
@@ -97,26 +97,8 @@ impl Figure {
         Self {
             name: name.to_owned(),
             kind,
-            title: None,
-            x: None,
             y: y.to_owned(),
-            parts: Vec::new(),
-            by: None,
-            panel: None,
-            y_title: None,
-            unit: None,
-            scale: Scale::Linear,
-            x_scale: None,
-            size: None,
-            shade: None,
-            marks: Vec::new(),
-            knee: None,
-            diagonal: false,
-            diagonal_title: None,
-            classes: Vec::new(),
-            step_s: None,
-            only: BTreeMap::new(),
-            stage: None,
+            ..Self::default()
         }
     }
 
@@ -128,10 +110,11 @@ impl Figure {
 }
 
 /// How a figure is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
-    /// `y` against `x`: a marker for each trial, and lines for median, maximum and minimum.
+    /// `y` against `x`: a marker for each trial, a line for the median, a band for the range.
+    #[default]
     Curve,
     /// The share of values at or below each value: of the histogram artefact `y`, merged over the
     /// repeats of a cell, or of the metric `y` over the trials.

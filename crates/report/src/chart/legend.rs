@@ -1,6 +1,8 @@
 //! The legend, above the plot so that it covers no data. Its entries are what the marks show: the
 //! series, the shapes that need words, and the states.
 
+use std::mem::discriminant;
+
 use super::mark::{Line, Look, Mark, Scene, Shape, State, draw_one};
 use super::palette::Ramp;
 use super::svg::{Svg, coordinate, width};
@@ -147,10 +149,8 @@ fn series(scene: &Scene) -> Vec<Entry> {
                 Shape::Bar | Shape::Point => true,
                 _ => false,
             };
-            let is_known = marks.iter().any(|it| it.shape == mark.shape);
-            let is_line = |it: &Mark| matches!(it.shape, Shape::Line(_));
-            let is_line_known = is_line(mark) && marks.iter().any(is_line);
-            if is_kept && !is_known && !is_line_known {
+            let is_same = |it: &Mark| discriminant(&it.shape) == discriminant(&mark.shape);
+            if is_kept && !marks.iter().any(is_same) {
                 marks.push(sample(mark));
             }
         }

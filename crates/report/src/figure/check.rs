@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Figure, FigureKind, Scale};
+use super::{Figure, FigureKind};
 use crate::figures::is_fit;
 use crate::limits;
 use crate::record::{Better, Plan, Value};
@@ -46,57 +46,31 @@ fn name(figure: &Figure) -> Result<(), String> {
 
 /// Which keys a kind needs, and which have no effect on it.
 fn keys(figure: &Figure) -> Result<(), String> {
-    use FigureKind::{Bars, Cdf, Curve, Deciles, HeatMap, Pareto, Ratios, Scatter, Stack, Table};
-    let kind = figure.kind;
-    let kind_name = kind.name();
-    let is_plane = matches!(kind, Curve | Scatter | Pareto);
-    if figure.x.is_none() && (is_plane || kind == HeatMap) {
-        return Err(format!("a {kind_name} needs `x`"));
+    use FigureKind::{Curve, HeatMap, Pareto, Ratios, Scatter, Stack};
+    let kind = figure.kind.name();
+    if figure.x.is_none() && matches!(figure.kind, Curve | HeatMap | Pareto | Scatter) {
+        return Err(format!("a {kind} needs `x`"));
     }
-    if kind == Stack {
-        parts(figure)?;
-    } else if figure.y.is_empty() && kind != Ratios {
-        return Err(format!("a {kind_name} needs `y`"));
+    match figure.kind {
+        Stack => parts(figure)?,
+        Ratios => {}
+        _ if figure.y.is_empty() => return Err(format!("a {kind} needs `y`")),
+        _ => {}
     }
-    let has_markers = kind.is_of_cells();
-    let without_effect = [
-        ("y", !figure.y.is_empty() && kind == Stack),
-        ("parts", !figure.parts.is_empty() && kind != Stack),
-        (
-            "x",
-            figure.x.is_some() && matches!(kind, Cdf | Deciles | Ratios),
-        ),
-        (
-            "by",
-            figure.by.is_some() && matches!(kind, Deciles | HeatMap | Ratios),
-        ),
-        ("size", figure.size.is_some() && !has_markers),
-        ("shade", figure.shade.is_some() && !has_markers),
-        ("marks", !figure.marks.is_empty() && !has_markers),
-        ("knee", figure.knee.is_some() && kind != Curve),
-        ("diagonal", figure.diagonal && kind != Curve),
-        (
-            "diagonal-title",
-            figure.diagonal_title.is_some() && kind != Curve,
-        ),
-        ("classes", !figure.classes.is_empty() && kind != Deciles),
-        ("step-s", figure.step_s.is_some() && kind != HeatMap),
-        (
-            "scale",
-            figure.scale != Scale::Linear
-                && matches!(kind, Deciles | HeatMap | Ratios | Stack | Table),
-        ),
-        (
-            "x-scale",
-            figure.x_scale.is_some()
-                && matches!(kind, Bars | Deciles | HeatMap | Ratios | Stack | Table),
-        ),
-    ];
-    match without_effect.iter().find(|(_, is_set)| *is_set) {
-        Some((key, _)) => Err(format!("`{key}` has no effect on a {kind_name}")),
+    let known = figure.kind.keys();
+    let set = toml::Table::try_from(figure).map_err(|error| error.to_string())?;
+    let is_vain = |(key, value): &(&String, &toml::Value)| {
+        let is_default = *key == "scale" && value.as_str() == Some("linear");
+        !is_default && !COMMON.contains(&key.as_str()) && !known.contains(&key.as_str())
+    };
+    match set.iter().find(is_vain) {
+        Some((key, _)) => Err(format!("`{key}` has no effect on a {kind}")),
         None => Ok(()),
     }
 }
+
+/// The keys of every kind.
+const COMMON: [&str; 7] = ["name", "kind", "title", "y-title", "panel", "only", "stage"];
 
 /// The parts of a stack.
 fn parts(figure: &Figure) -> Result<(), String> {
@@ -287,6 +261,33 @@ impl FigureKind {
     /// Whether each cell has a marker of its own, whatever `x` is.
     pub(crate) fn is_of_cells(self) -> bool {
         matches!(self, Self::Scatter | Self::Pareto)
+    }
+
+    /// The keys that have an effect on it, beyond those of every kind.
+    fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Curve => &[
+                "x",
+                "y",
+                "by",
+                "unit",
+                "scale",
+                "x-scale",
+                "knee",
+                "diagonal",
+                "diagonal-title",
+            ],
+            Self::Cdf => &["y", "by", "unit", "scale", "x-scale"],
+            Self::Bars => &["x", "y", "by", "unit", "scale"],
+            Self::Deciles => &["y", "unit", "classes"],
+            Self::Scatter | Self::Pareto => &[
+                "x", "y", "by", "unit", "scale", "x-scale", "size", "shade", "marks",
+            ],
+            Self::HeatMap => &["x", "y", "unit", "step-s"],
+            Self::Table => &["x", "y", "by", "unit"],
+            Self::Stack => &["x", "parts", "by", "unit"],
+            Self::Ratios => &["y"],
+        }
     }
 
     /// Its name in files.
