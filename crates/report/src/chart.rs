@@ -135,7 +135,10 @@ pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
         notes.push("The picture has a part of the rows and columns, the CSV all.".to_owned());
     }
     let note_lines = note_lines(&notes);
-    let below = if words.is_some() { 10.0 } else { AXIS_HEIGHT };
+    let below = match words {
+        Some(_) => 10.0,
+        None => AXIS_HEIGHT + scene.axes.0.askew(plot.width).unwrap_or_default(),
+    };
     let bottom = plot.top + plot.height + below;
     let height = bottom + note_lines.len() as f64 * NOTE_LINE + 10.0;
 

@@ -50,9 +50,25 @@ pub(super) fn draw(svg: &mut Svg, field: &Field) {
     }
     // A quarter of the size below a line, digits stand in its middle.
     let beside = ys.iter().map(|y| (left - LABEL_GAP, y + LABEL_SIZE / 4.0));
-    labels(svg, field.y, "end", beside);
+    labels(svg, field.y, ("end", ""), beside);
     let baseline = bottom + LABEL_GAP + 0.76 * LABEL_SIZE;
-    labels(svg, field.x, "middle", xs.iter().map(|&x| (x, baseline)));
+    // Names so many that they would overlap even askew are not all written.
+    let step = (LABEL_SIZE * xs.len() as f64 / plot.width).ceil().max(1.0) as usize;
+    let place = |(index, &x)| {
+        (
+            x,
+            if index % step == 0 {
+                baseline
+            } else {
+                f64::NAN
+            },
+        )
+    };
+    let look = match field.x.askew(plot.width) {
+        Some(_) => ("end", "rotate(-35"),
+        None => ("middle", ""),
+    };
+    labels(svg, field.x, look, xs.iter().enumerate().map(place));
     svg.close();
     titles(svg, field);
 }
@@ -69,11 +85,23 @@ fn rows(ys: &[f64], from: f64, to: f64) -> String {
     ys.iter().map(line).collect()
 }
 
-fn labels(svg: &mut Svg, side: &Side, anchor: &str, places: impl Iterator<Item = (f64, f64)>) {
+/// Labels with an anchor and the start of a rotation.
+fn labels(
+    svg: &mut Svg,
+    side: &Side,
+    (anchor, turn): (&str, &str),
+    places: impl Iterator<Item = (f64, f64)>,
+) {
     let font = format!(r#"font-size="{LABEL_SIZE}" fill="{INK}""#);
     svg.group(&format!(r#"text-anchor="{anchor}" {font}"#));
-    for (at, label) in places.zip(&side.labels).filter(|(_, it)| !it.is_empty()) {
-        svg.text(at, "", label);
+    let is_shown = |((_, y), label): &((f64, f64), &String)| y.is_finite() && !label.is_empty();
+    for (at, label) in places.zip(&side.labels).filter(is_shown) {
+        let [x, y] = [at.0, at.1].map(coordinate);
+        let turned = match turn {
+            "" => String::new(),
+            turn => format!(r#"transform="{turn} {x} {y})""#),
+        };
+        svg.text(at, &turned, label);
     }
     svg.close();
 }
@@ -85,7 +113,7 @@ fn titles(svg: &mut Svg, field: &Field) {
     let up = svg::fitted(&field.y.title, TITLE_SIZE, plot.height + 24.0);
     let font = format!(r#"text-anchor="middle" font-size="{TITLE_SIZE}" fill="{INK}""#);
     svg.group(&format!(r#"class="axis-titles" {font}"#));
-    let below = field.bottom() + 42.0;
+    let below = field.bottom() + 42.0 + field.x.askew(plot.width).unwrap_or_default();
     svg.text((plot.left + plot.width / 2.0, below), "", &across);
     let middle = plot.top + plot.height / 2.0;
     let turned = format!(r#"transform="rotate(-90 20 {})""#, coordinate(middle));

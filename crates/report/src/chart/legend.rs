@@ -23,6 +23,13 @@ pub(crate) struct Entry {
     pub(crate) text: String,
 }
 
+impl Entry {
+    pub(crate) fn new(sample: Sample, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { sample, text }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) enum Sample {
     /// Marks without places.
@@ -160,16 +167,14 @@ fn series(scene: &Scene) -> Vec<Entry> {
         }
         if !series.short.is_empty() && !marks.is_empty() {
             let sample = Sample::Marks(series.look, marks);
-            let text = series.short.clone();
-            entries.push(Entry { sample, text });
+            entries.push(Entry::new(sample, &series.short));
         }
     }
     let more = entries.len().saturating_sub(limits::LEGEND_ENTRIES) as u64;
     entries.truncate(limits::LEGEND_ENTRIES);
     if more > 0 {
         let text = format!("and {}, which the CSV has", units::plural(more, "other"));
-        let sample = Sample::None;
-        entries.push(Entry { sample, text });
+        entries.push(Entry::new(Sample::None, text));
     }
     entries
 }
@@ -179,8 +184,7 @@ fn keys(scene: &Scene) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut push = |text: &str, mark: Mark| {
         if !entries.iter().any(|it| it.text == text) {
-            let (sample, text) = (Sample::Marks(Look::Ink, vec![mark]), text.to_owned());
-            entries.push(Entry { sample, text });
+            entries.push(Entry::new(Sample::Marks(Look::Ink, vec![mark]), text));
         }
     };
     let drawn = || scene.marks.iter().filter(|mark| !mark.at.is_empty());

@@ -42,6 +42,13 @@ impl Scene {
             words: None,
         }
     }
+
+    /// A note that names some cells.
+    pub(crate) fn note(&mut self, what: &str, names: Vec<String>) {
+        let names = listed(names, "other", "; ");
+        self.notes
+            .extend(names.map(|names| format!("{what}: {names}.")));
+    }
 }
 
 /// Marks of one look.
@@ -210,6 +217,26 @@ pub(crate) struct Bound {
 }
 
 impl Mark {
+    pub(crate) fn line(line: Line, at: Vec<(f64, f64)>, series: Option<usize>, key: &str) -> Self {
+        let (shape, key) = (Shape::Line(line), key.to_owned());
+        Self {
+            shape,
+            at,
+            series,
+            key,
+            ..Self::default()
+        }
+    }
+
+    /// Words of the text description, and nothing to see.
+    pub(crate) fn told(series: Option<usize>, tells: String) -> Self {
+        Self {
+            series,
+            tells,
+            ..Self::default()
+        }
+    }
+
     fn flag(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         words.extend(self.bound.x.then(|| "x: lower bound".to_owned()));

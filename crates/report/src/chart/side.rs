@@ -60,6 +60,19 @@ impl Side {
         self
     }
 
+    /// How far names reach below a plot of that width, if they stand askew because they would
+    /// overlap otherwise.
+    pub(crate) fn askew(&self, width: f64) -> Option<f64> {
+        let axis = &self.axis;
+        let widths = self
+            .labels
+            .iter()
+            .map(|label| svg::width(label, LABEL_SIZE));
+        let widest = widths.fold(0.0, f64::max);
+        let is_crowded = widest > width / (axis.end - axis.start) - 4.0;
+        (axis.is_of_names && is_crowded).then_some(0.6 * widest)
+    }
+
     /// The axis as the page's script reads it.
     pub(crate) fn script(&self) -> String {
         let axis = &self.axis;

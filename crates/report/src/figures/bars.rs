@@ -3,7 +3,7 @@
 //! A bar's length is the value only on an axis from 0. On a logarithmic or fitted axis, and where
 //! values are negative, a marker replaces the bar.
 
-use super::dimension::{PLOT_WIDTH, numbered_side};
+use super::dimension::{NAMES, PLOT_WIDTH, names_side};
 use super::grid::{Grid, Placed};
 use super::panel::Panel;
 use super::summary::Summary;
@@ -25,7 +25,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         scale => scale,
     };
     let (unit, title) = (figure.unit.as_ref(), figure.y_title.as_ref());
-    let (across, numbers) = numbered_side(&grid.title, &grid.labels());
+    let across = names_side(&grid.title, &grid.labels(), NAMES);
     let axes = (across, panel.y.vertical(scale, values(panel), unit, title));
     let mut scene = Scene::new(against(panel), axes, series(panel));
     let place = PLOT_WIDTH / grid.positions.len().max(1) as f64;
@@ -85,7 +85,6 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     }
     scene.notes.extend(notes::without_value(panel, panel.y));
     scene.notes.extend(notes::bounds(panel, panel.y));
-    scene.notes.extend(numbers);
     if scale != Scale::Linear {
         let what = "Markers instead of bars: the axis does not begin at 0, so a bar's length would \
                     mean nothing.";

@@ -8,13 +8,13 @@
 mod distribution;
 
 use self::distribution::Distribution;
-use super::cells::{self, row, why};
+use super::cells::{row, why};
 use super::dimension::{self, PLOT_WIDTH, WIDE};
 use super::notes;
 use super::panel::{Curve, Panel, Point};
 use crate::chart::axis::Axis;
 use crate::chart::legend::{Entry, Sample};
-use crate::chart::mark::{Line, Look, Mark, Scene, Series, State, listed};
+use crate::chart::mark::{Line, Look, Mark, Scene, Series, State};
 use crate::chart::side::Side;
 use crate::chart::{CurveStyle, DASHES};
 use crate::figure::Scale;
@@ -76,7 +76,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         }
         scene
             .marks
-            .push(cells::line(Line::MEDIAN, line, Some(index), ""));
+            .push(Mark::line(Line::MEDIAN, line, Some(index), ""));
         let supported = |share: f64| (1.0 - share) * of.count as f64 >= 1.0;
         for (quantile, name) in MARKED.into_iter().filter(|it| supported(it.0)) {
             let Some((value, share)) = of.quantile(quantile) else {
@@ -101,33 +101,19 @@ pub(super) fn scene(panel: &Panel) -> Scene {
                 ..mark
             });
         }
-        let greatest = of
-            .points
-            .last()
-            .map(|it| format!("greatest {}", unit.words(it.0)));
-        let tells = greatest.unwrap_or_default();
-        scene.marks.push(Mark {
-            series: Some(index),
-            tells,
-            ..Mark::default()
-        });
+        let greatest = of.points.last().map_or(0.0, |it| it.0);
+        let tells = format!("greatest {}", unit.words(greatest));
+        scene.marks.push(Mark::told(Some(index), tells));
         let published = published(panel, own, &unit, drawn);
         let line = published.iter().flat_map(|it| it.at.clone()).collect();
         scene
             .marks
-            .push(cells::line(Line::PUBLISHED, line, Some(index), ""));
+            .push(Mark::line(Line::PUBLISHED, line, Some(index), ""));
         scene.marks.extend(published);
     }
     let text = "markers: 50th, 90th, 99th and 99.9th percentile, if there are enough values";
-    let text = text.to_owned();
-    scene.key.push(Entry {
-        sample: Sample::None,
-        text,
-    });
-    let absent = listed(absent, "other cell", "; ");
-    scene
-        .notes
-        .extend(absent.map(|names| format!("No value: {names}.")));
+    scene.key.push(Entry::new(Sample::None, text));
+    scene.note("No value", absent);
     scene.notes.extend(notes::unfit(
         unread,
         match is_staircase {

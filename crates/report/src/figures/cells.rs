@@ -4,7 +4,7 @@
 use super::dimension::Dimension;
 use super::panel::{Curve, Panel, Point, Trial};
 use super::summary::{self, Summary};
-use crate::chart::mark::{Bound, Line, Mark, Shape, State};
+use crate::chart::mark::{Bound, Mark, Shape, State};
 use crate::units;
 
 /// A row of the CSV: columns and cells.
@@ -199,16 +199,5 @@ pub(super) fn why(state: &State) -> String {
         State::Counts | State::Missing(_) | State::Published(_) => String::new(),
         State::Grey(reason) => format!(", does not count: {reason}"),
         State::Failing(reason) => format!(", fails here: {reason}"),
-    }
-}
-
-/// A line that is only drawn.
-pub(super) fn line(line: Line, at: Vec<(f64, f64)>, series: Option<usize>, key: &str) -> Mark {
-    Mark {
-        shape: Shape::Line(line),
-        at,
-        series,
-        key: key.to_owned(),
-        ..Mark::default()
     }
 }

@@ -6,7 +6,6 @@
 
 use measure::{KNEE_FACTOR, Knee, TailPoint};
 
-use super::cells;
 use super::dimension::Dimension;
 use super::panel::{Curve, Panel, Point, Trial};
 use super::summary::{self, Summary};
@@ -93,10 +92,10 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         let key = if is_of_many { "median" } else { "" };
         scene
             .marks
-            .push(cells::line(Line::MEDIAN, line, Some(index), key));
+            .push(Mark::line(Line::MEDIAN, line, Some(index), key));
         scene
             .marks
-            .push(cells::line(Line::PUBLISHED, published, Some(index), ""));
+            .push(Mark::line(Line::PUBLISHED, published, Some(index), ""));
         let knee = figure
             .knee
             .as_ref()
@@ -142,7 +141,7 @@ fn diagonal(panel: &Panel, x: Dimension, axes: &(Side, Side)) -> Mark {
     let end = across.greatest().min(up.greatest());
     let title = panel.figure.diagonal_title.clone();
     let title = title.unwrap_or_else(|| format!("{} = {}", panel.y.title(), x.title()));
-    cells::line(Line::RULE, vec![(least, least), (end, end)], None, &title)
+    Mark::line(Line::RULE, vec![(least, least), (end, end)], None, &title)
 }
 
 /// The knee of a curve: the last `x` before a metric leaves its plateau. Where more than half of a

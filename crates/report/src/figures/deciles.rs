@@ -4,7 +4,7 @@
 //! show the mean over the trials that count.
 
 use super::cells::row;
-use super::dimension::{self, PLOT_WIDTH, names_side};
+use super::dimension::{self, NAMES, names_side};
 use super::panel::Panel;
 use super::summary::state;
 use super::{notes, shortened};
@@ -127,11 +127,7 @@ fn axes(panel: &Panel) -> (Side, Side) {
         decile => decile.to_string(),
     };
     let names: Vec<String> = (1..=DECILES).map(name).collect();
-    let across = names_side(
-        "tenth of the latencies",
-        &names,
-        PLOT_WIDTH / DECILES as f64,
-    );
+    let across = names_side("tenth of the latencies", &names, NAMES);
     let mut axis = Axis::over(Scale::Linear, [1.0]);
     axis.end = 1.0;
     let title = panel.figure.y_title.clone();

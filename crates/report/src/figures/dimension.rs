@@ -3,16 +3,16 @@
 //!
 //! Values are numbers. Those of a factor whose values are names are their indices.
 
-use std::collections::HashSet;
-
 use crate::chart::axis::{Axis, Scale};
 use crate::chart::side::{LABEL_SIZE, Side};
 use crate::chart::svg;
 use crate::record::{Factor, Factors, Measured, Metric, Plan, Record, Unit, Value};
-use crate::{limits, units};
+use crate::units;
 
 /// Above this ratio of the greatest value of a factor to the least, its axis is logarithmic.
 pub(super) const WIDE: f64 = 5.0;
+/// Greatest width of a name along an axis, pixels.
+pub(super) const NAMES: f64 = 190.0;
 /// Width of a plot, for labels that must not overlap.
 pub(super) const PLOT_WIDTH: f64 = 652.0;
 
@@ -212,7 +212,7 @@ pub(super) fn side(unit: Option<&Unit>, shown: Option<&Unit>, axis: Axis, title:
     }
 }
 
-/// An axis of names. Long ones are shortened to what fits into `width` pixels a name.
+/// An axis of names; long ones are shortened to `width` pixels.
 pub(super) fn names_side(title: &str, names: &[String], width: f64) -> Side {
     let label = |at: f64, _: f64| {
         let name = names.get(at.round().max(0.0) as usize);
@@ -220,34 +220,6 @@ pub(super) fn names_side(title: &str, names: &[String], width: f64) -> Side {
     };
     let axis = Axis::of_names(names.len());
     Side::new(axis, title, "count".to_owned(), label)
-}
-
-/// [`names_side`] along the plot, with numbers in place of names that would not be distinct once
-/// shortened; the note then says what they stand for.
-pub(super) fn numbered_side(title: &str, names: &[String]) -> (Side, Option<String>) {
-    let width = PLOT_WIDTH / names.len().max(1) as f64 - 4.0;
-    let fitted: HashSet<String> = names
-        .iter()
-        .map(|name| svg::fitted(name, LABEL_SIZE, width))
-        .collect();
-    if fitted.len() == names.len() {
-        return (names_side(title, names, width), None);
-    }
-    let numbers: Vec<String> = (1..=names.len()).map(|number| number.to_string()).collect();
-    let listed = numbers.iter().zip(names).take(limits::LEGEND_ENTRIES);
-    let mut listed: Vec<String> = listed
-        .map(|(number, name)| format!("{number}: {name}"))
-        .collect();
-    let more = names.len().saturating_sub(listed.len()) as u64;
-    if more > 0 {
-        let others = units::plural(more, "other");
-        listed.push(format!("and {others}, which the CSV names in this order"));
-    }
-    let note = format!("Along the axis, by {title}: {}.", listed.join("; "));
-    let title = format!("{title} (numbers: see below)");
-    let side = names_side(&title, &numbers, f64::INFINITY);
-    // As if the plot were narrower: numbers need a gap between them.
-    (side.thinned(0.8 * PLOT_WIDTH), Some(note))
 }
 
 /// The unit by which the page's script labels numbers multiplied by a factor.
@@ -265,10 +237,8 @@ fn factor_side(factor: &Factor, scale: Option<Scale>, values: impl Iterator<Item
     let title = Dimension::Factor(factor).axis_title();
     let label = |number: f64, _: f64| factor.value_text(&value_of(factor, number));
     if factor.is_named() {
-        let axis = Axis::of_names(factor.values.len());
-        let room = (PLOT_WIDTH / factor.values.len().max(1) as f64 / 7.0) as usize;
-        let label = |number, greatest| units::shortened(&label(number, greatest), room.max(4));
-        return Side::new(axis, &title, "count".to_owned(), label).thinned(PLOT_WIDTH);
+        let names = factor.values.iter().map(|value| factor.value_text(value));
+        return names_side(&title, &names.collect::<Vec<String>>(), NAMES);
     }
     let numbers: Vec<f64> = factor.values.iter().filter_map(Value::number).collect();
     let least = numbers.iter().copied().reduce(f64::min).unwrap_or_default();

@@ -5,16 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::dimension::{PLOT_WIDTH, numbered_side};
 use super::panel::{Curve, Panel, Point};
-use crate::chart::axis::Axis;
-use crate::chart::mark::{Mark, Shape, listed};
-use crate::chart::side::{LABEL_SIZE, Side};
-use crate::chart::svg;
 use crate::record::Factor;
-
-/// Space between groups, in places of bars.
-const GAP: f64 = 0.6;
 
 /// The points of a panel by position and curve.
 pub(super) struct Grid<'p, 'a> {
@@ -84,109 +76,6 @@ impl<'p, 'a> Grid<'p, 'a> {
             })
         })
     }
-}
-
-/// Where bars stand along an axis: in groups, with a gap between groups.
-pub(super) struct Places {
-    /// The place of a bar, by position and curve.
-    at: HashMap<(usize, usize), f64>,
-    /// The names of groups and their middles. Empty: each position has one bar.
-    groups: Vec<(String, f64)>,
-}
-
-impl Places {
-    pub(super) fn at(&self, position: usize, curve: usize) -> f64 {
-        self.at.get(&(position, curve)).copied().unwrap_or(f64::NAN)
-    }
-
-    /// The names of the groups, below `top`.
-    pub(super) fn names(&self, top: f64) -> impl Iterator<Item = Mark> {
-        self.groups.iter().map(move |(name, at)| Mark {
-            shape: Shape::Words(vec![name.clone()]),
-            at: vec![(*at, 0.955 * top)],
-            ..Mark::default()
-        })
-    }
-}
-
-/// An axis with a bar for each point, named by its curve or, without curves, by its position; and
-/// what numbers that replace names stand for.
-pub(super) fn grouped_side(panel: &Panel, grid: &Grid) -> (Side, Places, Option<String>) {
-    let mut placed: Vec<Placed> = grid.placed().collect();
-    placed.sort_by_key(|it| (it.at, it.curve.0));
-    if panel.figure.by.is_none() {
-        let (side, numbers) = numbered_side(&grid.title, &grid.labels());
-        let at = placed.iter().map(|it| ((it.at, it.curve.0), it.at as f64));
-        let (at, groups) = (at.collect(), Vec::new());
-        return (side, Places { at, groups }, numbers);
-    }
-    let (mut at, mut groups, mut free) = (HashMap::new(), Vec::new(), 0.0);
-    for group in placed.chunk_by(|a, b| a.at == b.at) {
-        let middle = free + (group.len() as f64 - 1.0) / 2.0;
-        for bar in group {
-            at.insert((bar.at, bar.curve.0), free);
-            free += 1.0;
-        }
-        free += GAP;
-        let of_x = panel.x.zip(group[0].point.at).map(|(x, at)| x.label(at));
-        groups.push((
-            of_x.unwrap_or_else(|| group[0].position.label.clone()),
-            middle,
-        ));
-    }
-    let axis = Axis {
-        start: -0.5 - GAP / 2.0,
-        end: (free - 0.5 - GAP / 2.0).max(0.5),
-        labelled: placed.iter().map(|it| at[&(it.at, it.curve.0)]).collect(),
-        ..Axis::of_names(0)
-    };
-    let width = PLOT_WIDTH / (axis.end - axis.start) - 4.0;
-    let names: Vec<String> = panel
-        .curves
-        .iter()
-        .map(|it| panel.legend_name(it))
-        .collect();
-    let fits = names
-        .iter()
-        .all(|name| svg::width(name, LABEL_SIZE) <= width);
-    let numbered = (1..)
-        .zip(&names)
-        .map(|(number, name)| format!("{number}: {name}"));
-    let note = listed(numbered.collect(), "other", "; ").filter(|_| !fits);
-    let by = panel
-        .figure
-        .by
-        .as_ref()
-        .and_then(|name| panel.plan.factor(name));
-    let by = by.map_or("", |it| &it.title);
-    let numbers = if fits { "" } else { " (numbers: see below)" };
-    let of_x = match grid.title.as_str() {
-        "" => String::new(),
-        x => format!(", by {x}"),
-    };
-    let labels: Vec<(f64, String)> = (placed.iter())
-        .map(|it| {
-            let (index, curve) = it.curve;
-            let name = if fits {
-                panel.legend_name(curve)
-            } else {
-                (index + 1).to_string()
-            };
-            (at[&(it.at, index)], name)
-        })
-        .collect();
-    let label = |at: f64, _: f64| {
-        let own = labels.iter().find(|it| it.0 == at);
-        own.map_or_else(String::new, |it| it.1.clone())
-    };
-    let side = Side::new(
-        axis,
-        &format!("{by}{numbers}{of_x}"),
-        "count".to_owned(),
-        label,
-    );
-    let note = note.map(|names| format!("Along the axis, by {by}: {names}."));
-    (side.thinned(PLOT_WIDTH), Places { at, groups }, note)
 }
 
 /// What tells positions apart: labels may be the same.

@@ -4,7 +4,7 @@
 //! numbers, of which it is the mean. Where no trial has a number, the paper shows.
 
 use super::cells::row;
-use super::dimension::{self, names_side};
+use super::dimension::{self, NAMES, names_side};
 use super::grid::{Grid, Placed};
 use super::notes;
 use super::panel::Panel;
@@ -12,15 +12,14 @@ use super::summary::state;
 use crate::chart::Ramp;
 use crate::chart::axis::Axis;
 use crate::chart::legend::{Entry, Sample};
-use crate::chart::mark::{Look, Mark, Scene, Series, Shape, State, listed};
+use crate::chart::mark::{Look, Mark, Scene, Series, Shape, State};
 use crate::chart::side::LABEL_SIZE;
 use crate::chart::svg;
 use crate::figure::Scale;
 use crate::record::Unit;
 use crate::{limits, units};
 
-/// Greatest width of the labels of the rows, and of what is left of them: the title. Pixels.
-const LABELS: f64 = 190.0;
+/// Width of the title, which is left of the labels of the rows. Pixels.
 const TITLE: f64 = 38.0;
 /// Height of a row, pixels, if there are few.
 const ROW: f64 = 44.0;
@@ -54,7 +53,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     };
     let across = dimension::side(Some(&of_time), None, axis, title);
     let title = figure.y_title.as_deref().unwrap_or(&grid.title);
-    let up = names_side(title, &grid.labels(), LABELS);
+    let up = names_side(title, &grid.labels(), NAMES);
     let series = rows.iter().map(|(placed, ..)| Series {
         name: placed.position.label.clone(),
         short: String::new(),
@@ -67,7 +66,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         .positions
         .iter()
         .map(|it| svg::width(&it.label, LABEL_SIZE));
-    scene.left = (TITLE + widest.fold(0.0, f64::max).min(LABELS)).max(scene.left);
+    scene.left = (TITLE + widest.fold(0.0, f64::max).min(NAMES)).max(scene.left);
 
     for (index, (placed, medians, _)) in rows.iter().enumerate() {
         let y = placed.at as f64;
@@ -96,20 +95,13 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     if !columns.is_empty() {
         let range = format!("{} to {}", unit.words(least), unit.words(greatest));
         let text = format!("{}: {range}", panel.y.title());
-        scene.key.push(Entry {
-            sample: Sample::Ramp,
-            text,
-        });
+        scene.key.push(Entry::new(Sample::Ramp, text));
     }
     if rows
         .iter()
         .any(|row| row.1.len() < longest || row.1.contains(&None))
     {
-        let text = "blank: no number".to_owned();
-        scene.key.push(Entry {
-            sample: Sample::None,
-            text,
-        });
+        scene.key.push(Entry::new(Sample::None, "blank: no number"));
     }
     let without = panel
         .trials()
@@ -118,23 +110,18 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         .notes
         .extend(notes::unfit(without.count() as u64, "without this series"));
     let label = |row: &(Placed, Vec<Option<f64>>, bool)| row.0.position.label.clone();
-    let none = rows
-        .iter()
-        .filter(|row| row.1.is_empty())
-        .map(label)
-        .collect();
-    let none = listed(none, "other row", "; ");
-    scene
-        .notes
-        .extend(none.map(|rows| format!("No value: {rows}.")));
-    let uneven = listed(
-        rows.iter().filter(|row| row.2).map(label).collect(),
-        "other row",
-        "; ",
+    scene.note(
+        "No value",
+        rows.iter()
+            .filter(|row| row.1.is_empty())
+            .map(label)
+            .collect(),
     );
-    let uneven = uneven
-        .map(|rows| format!("Series of different lengths: {rows}. The end is of fewer trials."));
-    scene.notes.extend(uneven);
+    let uneven = rows.iter().filter(|row| row.2).map(label).collect();
+    scene.note(
+        "Series of different lengths, at whose end are fewer trials",
+        uneven,
+    );
     if panel.trials().count() > panel.points().count() {
         scene
             .notes
@@ -179,11 +166,7 @@ fn told(
     ];
     let tells = ends.into_iter().filter_map(|(name, value)| {
         let tells = format!("{name} {}", unit.words(value?));
-        Some(Mark {
-            series: Some(index),
-            tells,
-            ..Mark::default()
-        })
+        Some(Mark::told(Some(index), tells))
     });
     rows.chain(tells).collect()
 }

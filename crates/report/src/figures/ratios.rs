@@ -1,12 +1,12 @@
 //! Measured ÷ published, a row for each published value: on the line at 1, both are the same.
 
-use super::cells::{self, row, why};
+use super::cells::{row, why};
 use super::dimension::{self, Dimension, names_side};
 use super::panel::{Panel, Point};
 use super::summary::Summary;
 use crate::chart::CurveStyle;
 use crate::chart::axis::{Axis, Scale};
-use crate::chart::mark::{Line, Look, Mark, Scene, Series, Shape, State, listed};
+use crate::chart::mark::{Line, Look, Mark, Scene, Series, Shape, State};
 use crate::chart::side::LABEL_SIZE;
 use crate::chart::svg;
 use crate::published::{Published, other};
@@ -109,16 +109,10 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let rule = vec![(1.0, bottom), (1.0, top)];
     scene
         .marks
-        .push(cells::line(Line::RULE, rule, None, "as published"));
+        .push(Mark::line(Line::RULE, rule, None, "as published"));
     scene.marks.extend(marks);
-    let sources = listed(sources, "other source", "; ");
-    scene
-        .notes
-        .extend(sources.map(|names| format!("Published: {names}.")));
-    let absent = listed(absent, "other", "; ");
-    scene
-        .notes
-        .extend(absent.map(|names| format!("Not measured: {names}.")));
+    scene.note("Published", sources);
+    scene.note("Not measured", absent);
     scene
 }
 

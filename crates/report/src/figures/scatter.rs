@@ -4,7 +4,7 @@
 //! Area shows `size`, shade shows `shade`, colour and shape show `by`. Crossed lines through a
 //! marker are the intervals of its medians, where there is room.
 
-use super::cells::{self, row, why};
+use super::cells::{row, why};
 use super::dimension::Dimension;
 use super::panel::{Curve, Panel, Point};
 use super::summary::Summary;
@@ -131,28 +131,17 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         let line = own.flat_map(|it| it.at.clone()).collect();
         scene
             .marks
-            .push(cells::line(Line::PUBLISHED, line, Some(index), ""));
+            .push(Mark::line(Line::PUBLISHED, line, Some(index), ""));
     }
     scene.marks.extend(published);
-
-    let without = listed(without, "other cell", "; ");
-    scene
-        .notes
-        .extend(without.map(|names| format!("No value: {names}.")));
+    scene.note("No value", without);
     for (scaled, effect) in scaled.iter().zip(["at the least size", "without a shade"]) {
         let Some(Scaled { of, range }) = *scaled else {
             continue;
         };
         let lacking = cells.iter().filter(|it| it.value(of).is_none());
-        let names = listed(
-            lacking.map(|it| it.name.clone()).collect(),
-            "other cell",
-            "; ",
-        );
-        let title = of.title();
-        scene
-            .notes
-            .extend(names.map(|it| format!("No {title}: {it}, drawn {effect}.")));
+        let names = lacking.map(|it| it.name.clone()).collect();
+        scene.note(&format!("No {}, drawn {effect}", of.title()), names);
         scene
             .key
             .extend(key(of, range, effect == "at the least size"));
@@ -176,7 +165,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
 /// The entries of the legend for sizes or shades.
 fn key(of: Dimension, range: Option<(f64, f64)>, is_size: bool) -> Vec<Entry> {
     let title = units::shortened(of.title(), NAMES);
-    let entry = |sample, text| Entry { sample, text };
+    let entry = |sample, text: String| Entry::new(sample, text);
     let Some((least, greatest)) = range else {
         return vec![entry(Sample::None, format!("{title}: no value"))];
     };
@@ -326,7 +315,7 @@ fn front_line(front: &[usize], cells: &[Cell]) -> impl Iterator<Item = Mark> {
     let names = front.iter().map(|&index| cells[index].name.clone());
     let tells = listed(names.collect(), "other cell", "; ").unwrap_or_default();
     let tells = format!("On the front: {tells}");
-    let line = cells::line(Line::FRONT, line, None, key);
+    let line = Mark::line(Line::FRONT, line, None, key);
     std::iter::once(Mark { tells, ..line })
 }
 

@@ -6,13 +6,14 @@
 
 use super::cells::{interval, row, words};
 use super::dimension::{self, Dimension};
-use super::grid::{Grid, Placed, grouped_side};
+use super::grid::{Grid, Placed};
 use super::panel::Panel;
 use super::summary::Summary;
 use super::{notes, shortened};
 use crate::chart::Ramp;
 use crate::chart::axis::{Axis, Scale};
 use crate::chart::mark::{Bound, Look, Mark, Scene, Series, Shape, State};
+use crate::chart::side::Side;
 use crate::record::Metric;
 use crate::units;
 
@@ -29,12 +30,12 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         .filter_map(|name| panel.plan.metric(name));
     let metrics: Vec<&Metric> = metrics.collect();
     let grid = Grid::of(panel);
-    let (across, places, numbers) = grouped_side(panel, &grid);
-    let stacks = grid.placed().map(|placed| {
-        let at = places.at(placed.at, placed.curve.0);
-        stack(panel, &metrics, &placed, at)
-    });
-    let mut marks: Vec<Mark> = stacks.flatten().collect();
+    let mut placed: Vec<Placed> = grid.placed().collect();
+    placed.sort_by_key(|it| (it.at, it.curve.0));
+    let (across, places, groups) = places(panel, &grid, &placed);
+    let stacks = placed.iter().zip(places);
+    let stacks = stacks.flat_map(|(placed, at)| stack(panel, &metrics, placed, at));
+    let mut marks: Vec<Mark> = stacks.collect();
     let room = if panel.figure.by.is_some() {
         1.0 + HEADED
     } else {
@@ -42,7 +43,11 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     };
     let tops = marks.iter().flat_map(|mark| &mark.at).map(|it| room * it.1);
     let axis = Axis::over(Scale::Linear, tops);
-    marks.extend(places.names(axis.greatest()));
+    marks.extend(groups.into_iter().map(|(name, at)| Mark {
+        shape: Shape::Words(vec![name]),
+        at: vec![(at, 0.955 * axis.greatest())],
+        ..Mark::default()
+    }));
     let (unit, shown) = (
         metrics.first().map(|it| &it.unit),
         panel.figure.unit.as_ref(),
@@ -82,8 +87,47 @@ pub(super) fn scene(panel: &Panel) -> Scene {
             .extend(without.map(|note| format!("{}: {note}", metric.title)));
         scene.notes.extend(notes::bounds(panel, of));
     }
-    scene.notes.extend(numbers);
     scene
+}
+
+/// The axis with the places of bars: those of one position side by side, named by their curves,
+/// with a gap to the next; and the names of the positions with their middles.
+fn places(panel: &Panel, grid: &Grid, placed: &[Placed]) -> (Side, Vec<f64>, Vec<(String, f64)>) {
+    let by = panel
+        .figure
+        .by
+        .as_ref()
+        .and_then(|name| panel.plan.factor(name));
+    let gap = if by.is_some() { 0.6 } else { 0.0 };
+    let (mut at, mut groups, mut free) = (Vec::new(), Vec::new(), 0.0);
+    for group in placed.chunk_by(|a, b| a.at == b.at) {
+        let count = group.len() as f64;
+        let of_x = panel.x.zip(group[0].point.at).map(|(x, at)| x.label(at));
+        let name = of_x.unwrap_or_else(|| group[0].position.label.clone());
+        groups.extend(by.map(|_| (name, free + (count - 1.0) / 2.0)));
+        at.extend((0..group.len()).map(|index| free + index as f64));
+        free += count + gap;
+    }
+    let axis = Axis {
+        start: -0.5 - gap / 2.0,
+        end: (free - 0.5 - gap / 2.0).max(0.5),
+        labelled: at.clone(),
+        ..Axis::of_names(0)
+    };
+    let title = match (by, grid.title.as_str()) {
+        (None, x) => x.to_owned(),
+        (Some(by), "") => by.title.clone(),
+        (Some(by), x) => format!("{}, by {x}", by.title),
+    };
+    let label = |place: f64, _: f64| {
+        let index = at.iter().position(|it| *it == place).unwrap_or_default();
+        match by {
+            Some(_) => panel.legend_name(placed[index].curve.1),
+            None => placed[index].position.label.clone(),
+        }
+    };
+    let side = Side::new(axis, &title, "count".to_owned(), label);
+    (side, at, groups)
 }
 
 /// The parts of a bar, from the bottom, each with what was published for it.

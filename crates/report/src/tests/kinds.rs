@@ -323,7 +323,7 @@ fn a_heat_map_has_the_median_at_each_time() {
     for note in [
         "No value: c.",
         "Not drawn: 23 trials without this series.",
-        "Series of different lengths: a.",
+        "Series of different lengths, at whose end are fewer trials: a.",
         "rates: 1.01 k/s to 1.12 k/s",
         "blank: no number",
     ] {
@@ -424,7 +424,7 @@ fn cells_without_size_or_value_are_named() {
     let scatter = drawn(&run, "scatter");
     for note in [
         "No value: a, with 1 threads.",
-        "No energy: c, with 1 threads; c, with 4 threads, drawn at the least size.",
+        "No energy, drawn at the least size: c, with 1 threads; c, with 4 threads.",
     ] {
         assert!(scatter.svg.contains(note), "{note}: {}", scatter.svg);
     }
