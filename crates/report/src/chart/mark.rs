@@ -388,8 +388,7 @@ const BOUND_Y: &str = "M-3,-6.5L0,-10.5L3,-6.5Z";
 const BOUND_X: &str = "M6.5,-3L10.5,0L6.5,3Z";
 const OPEN: &str = "M-3,-1L0,-6L3,-1Z";
 
-/// Draws a mark at pixels. In a figure of several series, bars have the marker of their series at
-/// the foot, so that they differ without colour too.
+/// Draws a mark at pixels.
 pub(super) fn draw_one(
     svg: &mut Svg,
     mark: &Mark,
@@ -401,92 +400,110 @@ pub(super) fn draw_one(
     let is_grey = matches!(mark.state, State::Grey(_));
     let colour = if is_grey { GREY } else { style.colour };
     let points = coordinates(pixels);
-    let (from, to) = (pixels[0], pixels[pixels.len() - 1]);
-    match &mark.shape {
-        Shape::Point | Shape::Dot | Shape::Ring(_) => marker(svg, mark, style, colour, from),
-        Shape::Band => {
-            let fill = format!(r#"fill="{colour}" fill-opacity="0.16""#);
-            svg.tag(
-                "polygon",
-                &format!(r#"class="band" points="{points}" {fill}"#),
-            );
+    let ends = [pixels[0], pixels[pixels.len() - 1]];
+    let shade = match look {
+        Look::Shade(shade) => Some(shade),
+        Look::Style(_) | Look::Ink => mark.shade,
+    };
+    match (&mark.shape, shade) {
+        (Shape::Point | Shape::Dot | Shape::Ring(_), _) => {
+            marker(svg, mark, style, colour, ends[0]);
         }
-        Shape::Line(line) => {
+        (Shape::Band, _) => {
+            let band = format!(r#"class="band" points="{points}" fill="{colour}""#);
+            svg.tag("polygon", &format!(r#"{band} fill-opacity="0.16""#));
+        }
+        (Shape::Line(line), _) => {
             let (class, width) = (line.class, line.width);
             let dashes = line.dashes.unwrap_or(style.dashes);
+            let line = format!(r#"class="{class}" points="{points}" fill="none""#);
             let stroke = format!(r#"stroke="{colour}" stroke-width="{width}""#);
-            let dashes = format!(r#"stroke-linejoin="round" stroke-dasharray="{dashes}""#);
-            let line =
-                format!(r#"class="{class}" points="{points}" fill="none" {stroke} {dashes}"#);
-            svg.tag("polyline", &line);
-        }
-        Shape::Interval => {
-            // The ends stand across.
-            let end = 4.0 * mark.size;
-            let (across, up) = if from.0 == to.0 {
-                (end, 0.0)
-            } else {
-                (0.0, end)
-            };
-            let ends = |(x, y): (f64, f64)| [(x - across, y - up), (x + across, y + up)];
-            let points = [&ends(from)[..], &[from, to], &ends(to)[..]].concat();
-            let stroke = format!(r#"fill="none" stroke="{colour}" stroke-width="1.3""#);
-            let points = coordinates(&points);
             svg.tag(
                 "polyline",
-                &format!(r#"class="interval" points="{points}" {stroke}"#),
+                &format!(r#"{line} {stroke} stroke-dasharray="{dashes}""#),
             );
-            if mark.bound.y {
-                let at = at(to);
-                svg.tag(
-                    "path",
-                    &format!(r#"class="bound" {at} d="{OPEN}" fill="{colour}""#),
-                );
-            }
         }
-        Shape::Tile | Shape::Bar => {
-            let is_tile = mark.shape == Shape::Tile;
+        (Shape::Interval, _) => interval(svg, mark, colour, ends),
+        (Shape::Tile | Shape::Bar, Some(shade)) => tile(svg, mark, shade, ends),
+        (Shape::Tile | Shape::Bar, None) => {
+            bar(svg, mark, colour, ends);
+            let foot = Some(style.shape).filter(|_| is_one_of_many);
+            foot.into_iter()
+                .for_each(|shape| bar_foot(svg, shape, colour, ends));
+        }
+        (Shape::Words(lines), _) => {
+            let look = format!(r#"text-anchor="middle" font-size="12.5" fill="{INK}""#);
+            svg.text(ends[0], &look, &lines.join(" "));
+        }
+    }
+}
+
+fn interval(svg: &mut Svg, mark: &Mark, colour: &str, [from, to]: [(f64, f64); 2]) {
+    // The ends stand across.
+    let end = 4.0 * mark.size;
+    let (across, up) = [(0.0, end), (end, 0.0)][usize::from(from.0 == to.0)];
+    let ends = |(x, y): (f64, f64)| [(x - across, y - up), (x + across, y + up)];
+    let points = coordinates(&[&ends(from)[..], &[from, to], &ends(to)[..]].concat());
+    let line = format!(r#"class="interval" points="{points}" fill="none" stroke="{colour}""#);
+    svg.tag("polyline", &format!(r#"{line} stroke-width="1.3""#));
+    if mark.bound.y {
+        let at = at(to);
+        svg.tag(
+            "path",
+            &format!(r#"class="bound" {at} d="{OPEN}" fill="{colour}""#),
+        );
+    }
+}
+
+/// The attributes of a rectangle between two corners, and its width and height.
+fn area([from, to]: [(f64, f64); 2]) -> (String, f64, f64) {
+    let (left, top) = (from.0.min(to.0), from.1.min(to.1));
+    let (wide, high) = ((from.0 - to.0).abs(), (from.1 - to.1).abs());
+    let [x, y, width, height] = [left, top, wide, high].map(coordinate);
+    let area = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}""#);
+    (area, wide, high)
+}
+
+fn tile(svg: &mut Svg, mark: &Mark, shade: Ramp, [from, mut to]: [(f64, f64); 2]) {
+    let edge = match (&mark.shape, &mark.state) {
+        (Shape::Tile, _) => {
             // Neighbours overlap a little, or the paper would show between them.
-            let wide = (from.0 - to.0).abs() + if is_tile { 0.3 } else { 0.0 };
-            let (left, top, high) = (from.0.min(to.0), from.1.min(to.1), (from.1 - to.1).abs());
-            let [x, y, width, height] = [left, top, wide, high].map(coordinate);
-            let area = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}""#);
-            let shade = match look {
-                Look::Shade(shade) => Some(shade),
-                Look::Style(_) | Look::Ink => mark.shade,
-            };
-            if let Some(Ramp { class, colour }) = shade {
-                let edge = match is_tile {
-                    true => r#"shape-rendering="crispEdges""#.to_owned(),
-                    false if mark.state == State::Counts => format!(r#"stroke="{PAPER}""#),
-                    false => format!(r#"stroke="{INK}" fill-opacity="0.3" stroke-dasharray="4 3""#),
-                };
-                let shade = format!(r#"class="shade {class}" {area} fill="{colour}" {edge}"#);
-                return svg.hinted("rect", &shade, &mark.hint);
-            }
-            let (class, fill, dashes) = match mark.state {
-                State::Counts => ("bar", colour, "none"),
-                State::Grey(_) => ("bar hollow grey", "none", "4 3"),
-                _ => ("bar hollow", "none", "4 3"),
-            };
-            let fill = format!(r#"fill="{fill}" fill-opacity="0.5""#);
-            let stroke = format!(r#"stroke="{colour}" stroke-width="1.2""#);
-            let bar =
-                format!(r#"class="{class}" {area} {fill} {stroke} stroke-dasharray="{dashes}""#);
-            svg.hinted("rect", &bar, &mark.hint);
-            if is_one_of_many && wide > 8.0 && high > 12.0 {
-                let (at, shape) = (at((left + wide / 2.0, top + high - 7.0)), style.shape);
-                let fill = format!(r#"fill="{PAPER}" stroke="{colour}""#);
-                svg.tag("path", &format!(r#"class="foot" {at} d="{shape}" {fill}"#));
-            }
+            to.0 += 0.3;
+            r#"shape-rendering="crispEdges""#.to_owned()
         }
-        Shape::Words(lines) => {
-            for (index, line) in lines.iter().enumerate() {
-                let at = (from.0, from.1 + 13.0 * index as f64);
-                let look = format!(r#"text-anchor="middle" font-size="12.5" fill="{INK}""#);
-                svg.text(at, &look, line);
-            }
-        }
+        (_, State::Counts) => format!(r#"stroke="{PAPER}""#),
+        _ => format!(r#"stroke="{INK}" fill-opacity="0.3" stroke-dasharray="4 3""#),
+    };
+    let (area, ..) = area([from, to]);
+    let Ramp { class, colour } = shade;
+    let tile = format!(r#"class="shade {class}" {area} fill="{colour}" {edge}"#);
+    svg.hinted("rect", &tile, &mark.hint);
+}
+
+fn bar(svg: &mut Svg, mark: &Mark, colour: &str, ends: [(f64, f64); 2]) {
+    let (class, fill, dashes) = match mark.state {
+        State::Counts => ("bar", colour, "none"),
+        State::Grey(_) => ("bar hollow grey", "none", "4 3"),
+        _ => ("bar hollow", "none", "4 3"),
+    };
+    let bar = format!(
+        r#"class="{class}" {} fill="{fill}" fill-opacity="0.5""#,
+        area(ends).0
+    );
+    let stroke = format!(r#"stroke="{colour}" stroke-width="1.2" stroke-dasharray="{dashes}""#);
+    svg.hinted("rect", &format!("{bar} {stroke}"), &mark.hint);
+}
+
+/// The marker of a series at the foot of its bar, so that bars differ without colour too.
+fn bar_foot(svg: &mut Svg, shape: &str, colour: &str, ends: [(f64, f64); 2]) {
+    let (_, wide, high) = area(ends);
+    if wide > 8.0 && high > 12.0 {
+        let at = at((
+            ends[0].0.midpoint(ends[1].0),
+            ends[0].1.max(ends[1].1) - 7.0,
+        ));
+        let fill = format!(r#"fill="{PAPER}" stroke="{colour}""#);
+        svg.tag("path", &format!(r#"class="foot" {at} d="{shape}" {fill}"#));
     }
 }
 
@@ -502,53 +519,40 @@ fn marker(svg: &mut Svg, mark: &Mark, style: CurveStyle, colour: &str, place: (f
         (State::Counts, _) => ("mark", style.shape, 0.8),
     };
     let is_filled = class == "mark";
-    let size = if is_filled {
-        mark.size
-    } else {
-        mark.size.min(1.6)
-    };
+    let size = mark.size.min(if is_filled { f64::INFINITY } else { 1.6 });
     let shade = mark.shade.filter(|_| is_filled);
-    let shaded = shade
-        .map(|it| format!(" shaded {}", it.class))
-        .unwrap_or_default();
-    let bounds = [(mark.bound.y, BOUND_Y), (mark.bound.x, BOUND_X)];
-    let arrows = bounds
-        .map(|(is_bound, arrow)| if is_bound { arrow } else { "" })
-        .concat();
-    let fill = shade.map_or(colour, |it| it.colour);
-    let fill = match class {
-        "mark" => fill,
+    let (shaded, fill) = match (class, shade) {
+        (_, Some(shade)) => (format!(" shaded {}", shade.class), shade.colour),
+        ("mark", None) => (String::new(), colour),
         // It stands out from a dark bar.
-        "mark hollow published" => PAPER,
-        _ => "none",
+        ("mark hollow published", None) => (String::new(), PAPER),
+        _ => (String::new(), "none"),
     };
-    let opacity = if size > 1.0 || !is_filled {
-        "0.9"
-    } else {
-        "0.55"
-    };
+    let bounds = [(mark.bound.y, BOUND_Y), (mark.bound.x, BOUND_X)];
+    let arrows = bounds.map(|(is_bound, arrow)| if is_bound { arrow } else { "" });
     let aside = match mark.aside {
         0.0 => String::new(),
         aside => format!(r#" data-aside="{}""#, coordinate(aside)),
     };
-    let at = at(place);
     let at = match size {
-        1.0 => at,
-        size => at.replace(")", &format!(") scale({})", coordinate(size))),
+        1.0 => at(place),
+        size => at(place).replace(")", &format!(") scale({})", coordinate(size))),
     };
-    let place = format!(r#"{at} d="{shape}{arrows}""#);
+    let path = format!(r#"{at} d="{shape}{}""#, arrows.concat());
     let width = (width / size * 100.0).round() / 100.0;
+    let opacity = if size == 1.0 && is_filled {
+        "0.55"
+    } else {
+        "0.9"
+    };
     let fill = format!(r#"fill="{fill}" fill-opacity="{opacity}""#);
     let look = format!(r#"{fill} stroke="{colour}" stroke-width="{width}""#);
-    let mark_of = format!(r#"class="{class}{shaded}"{aside} {place} {look}"#);
-    svg.hinted("path", &mark_of, &mark.hint);
+    let marker = format!(r#"class="{class}{shaded}"{aside} {path} {look}"#);
+    svg.hinted("path", &marker, &mark.hint);
 }
 
 /// `transform="translate(x y)"`.
 fn at((x, y): (f64, f64)) -> String {
-    format!(
-        r#"transform="translate({} {})""#,
-        coordinate(x),
-        coordinate(y)
-    )
+    let [x, y] = [x, y].map(coordinate);
+    format!(r#"transform="translate({x} {y})""#)
 }

@@ -23,95 +23,100 @@ const SIDE_STEP: f64 = 3.0;
 pub(super) fn scene(panel: &Panel) -> Scene {
     // The declaration has been checked: a curve has an `x`.
     let x = panel.x.unwrap_or(panel.y);
-    let figure = panel.figure;
     let axes = axes(panel, x);
-    let guide = figure.diagonal.then(|| diagonal(panel, x, &axes));
+    let guide = panel.figure.diagonal.then(|| diagonal(panel, x, &axes));
     let mut scene = Scene::new(against(panel), axes, series(panel));
     scene.marks.extend(guide);
-    // On the diagonal, different values of `x` are apart already.
-    let is_spread = !figure.diagonal && panel.is_over_setting();
-    let is_of_many = panel.points().any(|it| it.trials.len() > 1);
-    for (index, curve) in panel.curves.iter().enumerate() {
-        let own = (index, curve);
-        let (mut line, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut bands, mut published) = (Vec::new(), Vec::new());
-        for point in &curve.points {
-            let plain = point.at.map(|at| x.plain(at)).unwrap_or_default();
-            let place = (plain.as_str(), point.at);
-            for &trial in &point.trials {
-                let at = x.of_record(trial.record);
-                let plain = at.map(|at| x.plain(at)).unwrap_or_default();
-                let mark = panel.trial(own, point, trial, (&plain, at));
-                let aside = if is_spread { aside(trial, point) } else { 0.0 };
-                scene.marks.push(Mark { aside, ..mark });
-            }
-            scene.marks.extend(panel.missing_mark(own, point, place));
-            let mark = panel.published_mark(own, point, place);
-            published.extend(mark.iter().flat_map(|it| it.at.clone()));
-            scene.marks.extend(mark);
-            let of = Summary::of(point, panel.y);
-            let spread = point.spread(panel.y);
-            if let Some(of) = &of {
-                let mark = panel.median(own, point, &plain, of);
-                // The line draws it, if it counts; several trials that fail have a mark together.
-                let is_failing = matches!(of.state, State::Failing(_)) && of.is_spread();
-                let at = point.at.filter(|_| is_failing).map(|at| (at, of.value));
-                scene.marks.push(Mark {
-                    at: at.into_iter().collect(),
-                    size: 1.5,
-                    ..mark
-                });
-            }
-            let counted = of.filter(Summary::counts).zip(point.at);
-            let at = counted.as_ref().map_or(f64::NAN, |(_, at)| *at);
-            line.push((at, counted.map_or(f64::NAN, |(of, _)| of.value)));
-            match spread.filter(|_| at.is_finite()) {
-                Some(spread) => {
-                    low.push((at, spread.min));
-                    high.push((at, spread.max));
-                }
-                None => bands.push((std::mem::take(&mut low), std::mem::take(&mut high))),
-            }
+    for own in panel.curves.iter().enumerate() {
+        for point in &own.1.points {
+            scene.marks.extend(points(panel, x, own, point));
         }
-        bands.push((low, high));
-        for (low, high) in bands
-            .into_iter()
-            .filter(|(low, _)| is_of_many && low.len() > 1)
-        {
-            let at = low.into_iter().chain(high.into_iter().rev()).collect();
-            let key = "range of the trials".to_owned();
-            let (shape, series) = (Shape::Band, Some(index));
-            scene.marks.push(Mark {
-                shape,
-                at,
-                key,
-                series,
-                ..Mark::default()
-            });
-        }
-        let key = if is_of_many { "median" } else { "" };
-        scene
-            .marks
-            .push(Mark::line(Line::MEDIAN, line, Some(index), key));
-        scene
-            .marks
-            .push(Mark::line(Line::PUBLISHED, published, Some(index), ""));
-        let knee = figure
+        scene.marks.extend(lines(panel, own));
+        let knee = panel
+            .figure
             .knee
             .as_ref()
-            .and_then(|metric| knee_of(curve, metric));
+            .and_then(|metric| knee_of(own.1, metric));
         if let Some(mark) = knee.and_then(|at| knee_mark(panel, own, x, at)) {
-            if let Some(series) = scene.series.get_mut(index) {
-                series
-                    .short
-                    .push_str(&format!(" (knee {})", x.text(mark.at[0].0)));
-            }
+            let words = format!(" (knee {})", x.text(mark.at[0].0));
+            scene.series[own.0].short.push_str(&words);
             scene.marks.push(mark);
         }
     }
     scene.notes.extend(notes::without_value(panel, panel.y));
     scene.notes.extend(notes::bounds(panel, panel.y));
     scene
+}
+
+/// The marks of a point: its trials, what is missing or published, and its median, which the line
+/// draws unless it is of trials that fail.
+fn points(panel: &Panel, x: Dimension, own: (usize, &Curve), point: &Point) -> Vec<Mark> {
+    // On the diagonal, different values of `x` are apart already.
+    let is_spread = !panel.figure.diagonal && panel.is_over_setting();
+    let plain = |at: Option<f64>| at.map(|at| x.plain(at)).unwrap_or_default();
+    let trials = point.trials.iter().map(|&trial| {
+        let at = x.of_record(trial.record);
+        let mark = panel.trial(own, point, trial, (&plain(at), at));
+        let aside = if is_spread { aside(trial, point) } else { 0.0 };
+        Mark { aside, ..mark }
+    });
+    let mut marks: Vec<Mark> = trials.collect();
+    let place = plain(point.at);
+    marks.extend(panel.missing_mark(own, point, (&place, point.at)));
+    marks.extend(panel.published_mark(own, point, (&place, point.at)));
+    if let Some(of) = Summary::of(point, panel.y) {
+        let is_failing = matches!(of.state, State::Failing(_)) && of.is_spread();
+        let at = point.at.filter(|_| is_failing).map(|at| (at, of.value));
+        let mark = panel.median(own, point, &place, &of);
+        marks.push(Mark {
+            at: at.into_iter().collect(),
+            size: 1.5,
+            ..mark
+        });
+    }
+    marks
+}
+
+/// The line through the medians, the bands around it, and the line through published values.
+fn lines(panel: &Panel, (index, curve): (usize, &Curve)) -> Vec<Mark> {
+    let (series, y) = (Some(index), panel.y);
+    let is_of_many = panel.points().any(|it| it.trials.len() > 1);
+    let (mut median, mut published, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for point in &curve.points {
+        let at = point.at.unwrap_or(f64::NAN);
+        let of = Summary::of(point, y).filter(Summary::counts);
+        let spread = point.spread(y).filter(|_| of.is_some() && at.is_finite());
+        ends.push(spread.map(|spread| (at, spread)));
+        median.push((at, of.map_or(f64::NAN, |of| of.value)));
+        published.extend(
+            panel
+                .published(point, y.name())
+                .map(|(value, _)| (at, value)),
+        );
+    }
+    let key = if is_of_many { "median" } else { "" };
+    let mut marks = vec![
+        Mark::line(Line::MEDIAN, median, series, key),
+        Mark::line(Line::PUBLISHED, published, series, ""),
+    ];
+    for ends in ends
+        .split(Option::is_none)
+        .filter(|ends| is_of_many && ends.len() > 1)
+    {
+        let ends = || ends.iter().flatten();
+        let low = ends().map(|(at, spread)| (*at, spread.min));
+        let high = ends().rev().map(|(at, spread)| (*at, spread.max));
+        let (shape, at) = (Shape::Band, low.chain(high).collect());
+        let key = "range of the trials".to_owned();
+        marks.push(Mark {
+            shape,
+            at,
+            series,
+            key,
+            ..Mark::default()
+        });
+    }
+    marks
 }
 
 /// Both axes over all trials; on a diagonal, one range for both.
@@ -148,15 +153,17 @@ fn diagonal(panel: &Panel, x: Dimension, axes: &(Side, Side)) -> Mark {
 /// point's values do not count, the point does not.
 fn knee_of(curve: &Curve, metric: &str) -> Option<f64> {
     let mut points = Vec::new();
-    for point in &curve.points {
-        for trial in &point.trials {
-            let value = point.at.zip(trial.measured.metric(metric));
-            points.extend(value.map(|(level, tail)| TailPoint {
-                level,
-                tail: tail.max(0.0),
-                generator_limited: matches!(summary::state(trial.measured, metric), State::Grey(_)),
-            }));
-        }
+    for (point, trial) in curve
+        .points
+        .iter()
+        .flat_map(|it| it.trials.iter().map(move |of| (it, of)))
+    {
+        let value = point.at.zip(trial.measured.metric(metric));
+        points.extend(value.map(|(level, tail)| TailPoint {
+            level,
+            tail: tail.max(0.0),
+            generator_limited: matches!(summary::state(trial.measured, metric), State::Grey(_)),
+        }));
     }
     Knee::of(&points, KNEE_FACTOR).map(|knee| knee.level)
 }
@@ -168,9 +175,7 @@ fn knee_mark(
     at: f64,
 ) -> Option<Mark> {
     let point = curve.points.iter().find(|point| point.at == Some(at))?;
-    let of = Summary::of(point, panel.y)?;
-    let place = x.place(at);
-    let row = panel.row(curve, "knee", "", &x.plain(at), None);
+    let (of, place) = (Summary::of(point, panel.y)?, x.place(at));
     Some(Mark {
         shape: Shape::Ring(KNEE),
         at: vec![(at, of.value)],
@@ -182,7 +187,7 @@ fn knee_mark(
         ),
         tells: format!("knee {place}"),
         key: "knee".to_owned(),
-        row,
+        row: panel.row(curve, "knee", "", &x.plain(at), None),
         ..Mark::default()
     })
 }
@@ -190,10 +195,6 @@ fn knee_mark(
 /// Horizontal offset of a trial, in pixels, so that markers do not hide each other.
 fn aside(trial: Trial, point: &Point) -> f64 {
     let middle = f64::from(point.planned.saturating_sub(1)) / 2.0;
-    let step = if middle > 0.0 {
-        (SIDE_BY_SIDE / middle).min(SIDE_STEP)
-    } else {
-        0.0
-    };
+    let step = (SIDE_BY_SIDE / middle.max(0.5)).min(SIDE_STEP);
     (f64::from(trial.number) - middle) * step
 }

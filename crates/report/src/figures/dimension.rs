@@ -146,7 +146,7 @@ impl<'a> Dimension<'a> {
                 let least = values.iter().copied().reduce(f64::min);
                 let scale = scale.unwrap_or(linear_over(least.unwrap_or_default()));
                 let axis = Axis::over(scale, values);
-                self.side(axis, None, &self.axis_title())
+                side(self.unit(), None, axis, &self.axis_title())
             }
         }
     }
@@ -163,16 +163,24 @@ impl<'a> Dimension<'a> {
             return factor_side(factor, Some(scale), values);
         }
         let axis = Axis::over(scale, values);
-        let is_log = matches!(scale, Scale::Log);
-        let composed = || {
-            let title = match unit {
-                Some(unit) => format!("{} ({})", self.title(), unit.name()),
-                None => self.axis_title(),
-            };
-            format!("{title}{}", if is_log { " (log scale)" } else { "" })
+        let title = title
+            .cloned()
+            .unwrap_or_else(|| self.scaled_title(scale, unit));
+        side(self.unit(), unit, axis, &title)
+    }
+
+    /// The title of an axis with labels in `unit`, if that is given.
+    pub(super) fn scaled_title(self, scale: Scale, unit: Option<&Unit>) -> String {
+        let title = match unit {
+            Some(unit) => format!("{} ({})", self.title(), unit.name()),
+            None => self.axis_title(),
         };
-        let title = title.cloned().unwrap_or_else(composed);
-        self.side(axis, unit, &title)
+        title
+            + if scale == Scale::Log {
+                " (log scale)"
+            } else {
+                ""
+            }
     }
 
     /// The title of an axis, with the unit, if the labels have none.
@@ -186,10 +194,6 @@ impl<'a> Dimension<'a> {
             Some(unit) if !unit.is_in_ticks() => format!("{} ({})", self.title(), unit.name()),
             _ => self.title().to_owned(),
         })
-    }
-
-    fn side(self, axis: Axis, shown: Option<&Unit>, title: &str) -> Side {
-        side(self.unit(), shown, axis, title)
     }
 }
 

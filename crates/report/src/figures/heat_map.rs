@@ -13,7 +13,7 @@ use crate::chart::Ramp;
 use crate::chart::axis::Axis;
 use crate::chart::legend::{Entry, Sample};
 use crate::chart::mark::{Look, Mark, Scene, Series, Shape, State};
-use crate::chart::side::LABEL_SIZE;
+use crate::chart::side::{LABEL_SIZE, Side};
 use crate::chart::svg;
 use crate::figure::Scale;
 use crate::record::Unit;
@@ -25,42 +25,36 @@ const TITLE: f64 = 38.0;
 const ROW: f64 = 44.0;
 const LEAST_HEIGHT: f64 = 90.0;
 
+/// The row of a value of `x`.
+struct Row<'p, 'a> {
+    placed: Placed<'p, 'a>,
+    /// The median over the trials at each time.
+    medians: Vec<Option<f64>>,
+    /// The trials have series of different lengths.
+    is_uneven: bool,
+}
+
 pub(super) fn scene(panel: &Panel) -> Scene {
     let (name, figure) = (panel.y.name(), panel.figure);
-    let unit = figure.unit.clone().unwrap_or_else(Unit::ratio);
     let grid = Grid::of(panel);
-    let rows: Vec<(Placed, Vec<Option<f64>>, bool)> = (grid.placed())
-        .map(|placed| {
-            let (medians, is_uneven) = medians(&placed, name);
-            (placed, medians, is_uneven)
-        })
-        .collect();
-    let longest = rows.iter().map(|row| row.1.len()).max().unwrap_or(0);
+    let rows = grid.placed().map(|placed| {
+        let (medians, is_uneven) = medians(&placed, name);
+        Row {
+            placed,
+            medians,
+            is_uneven,
+        }
+    });
+    let rows: Vec<Row> = rows.collect();
+    let longest = rows.iter().map(|row| row.medians.len()).max().unwrap_or(0);
     let width = longest.div_ceil(limits::HEAT_MAP_COLUMNS).max(1);
-    let columns = rows.iter().flat_map(|row| means(&row.1, width)).flatten();
-    let columns: Vec<f64> = columns.collect();
-    let least = columns.iter().copied().reduce(f64::min).unwrap_or(0.0);
-    let greatest = columns.iter().copied().reduce(f64::max).unwrap_or(0.0);
-
-    let step = figure.step_s.unwrap_or(1.0);
-    let end = (longest as f64 * step).max(f64::MIN_POSITIVE);
-    let mut axis = Axis::over(Scale::Linear, [end]);
-    axis.end = end;
-    axis.labelled.retain(|&at| at <= end);
-    let (title, of_time) = match figure.step_s {
-        Some(_) => ("time", Unit::from("s".to_owned())),
-        None => ("numbers of the series", Unit::count()),
-    };
-    let across = dimension::side(Some(&of_time), None, axis, title);
-    let title = figure.y_title.as_deref().unwrap_or(&grid.title);
-    let up = names_side(title, &grid.labels(), NAMES);
-    let series = rows.iter().map(|(placed, ..)| Series {
-        name: placed.position.label.clone(),
+    let title = format!("{} over time", panel.y.title());
+    let series = rows.iter().map(|row| Series {
+        name: row.placed.position.label.clone(),
         short: String::new(),
         look: Look::Ink,
     });
-    let of_title = format!("{} over time", panel.y.title());
-    let mut scene = Scene::new(of_title, (across, up), series.collect());
+    let mut scene = Scene::new(title, axes(panel, &grid, longest), series.collect());
     scene.height = (rows.len() as f64 * ROW).clamp(LEAST_HEIGHT, scene.height);
     let widest = grid
         .positions
@@ -68,60 +62,37 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         .map(|it| svg::width(&it.label, LABEL_SIZE));
     scene.left = (TITLE + widest.fold(0.0, f64::max).min(NAMES)).max(scene.left);
 
-    for (index, (placed, medians, _)) in rows.iter().enumerate() {
-        let y = placed.at as f64;
-        for (column, mean) in means(medians, width).enumerate() {
-            let Some(mean) = mean else { continue };
-            let from = (column * width) as f64;
-            let to = (from + width as f64).min(medians.len() as f64);
-            let moment = match figure.step_s {
-                Some(step) => units::plain(from * step) + "\u{a0}s",
-                None => format!("number {}", units::plain(from + 1.0)),
-            };
-            let share = (mean - least) / (greatest - least).max(f64::MIN_POSITIVE);
-            scene.marks.push(Mark {
-                shape: Shape::Tile,
-                at: vec![(from * step, y - 0.48), (to * step, y + 0.48)],
-                series: Some(index),
-                shade: Some(Ramp::of(share)),
-                hint: format!("{}, {moment}: {}", placed.position.label, unit.words(mean)),
-                ..Mark::default()
-            });
+    let unit = figure.unit.clone().unwrap_or_else(Unit::ratio);
+    let shown = || {
+        rows.iter()
+            .flat_map(|row| means(&row.medians, width))
+            .flatten()
+    };
+    if let Some(range) = shown().reduce(f64::min).zip(shown().reduce(f64::max)) {
+        for row in rows.iter().enumerate() {
+            scene.marks.extend(tiles(panel, row, width, range, &unit));
         }
-        scene
-            .marks
-            .extend(told(panel, placed, medians, index, &unit));
-    }
-    if !columns.is_empty() {
-        let range = format!("{} to {}", unit.words(least), unit.words(greatest));
-        let text = format!("{}: {range}", panel.y.title());
+        let (least, greatest) = (unit.words(range.0), unit.words(range.1));
+        let text = format!("{}: {least} to {greatest}", panel.y.title());
         scene.key.push(Entry::new(Sample::Ramp, text));
     }
-    if rows
-        .iter()
-        .any(|row| row.1.len() < longest || row.1.contains(&None))
-    {
+    let is_blank = |row: &Row| row.medians.len() < longest || row.medians.contains(&None);
+    if rows.iter().any(is_blank) {
         scene.key.push(Entry::new(Sample::None, "blank: no number"));
     }
+    let names = |is_of: fn(&Row) -> bool| {
+        let rows = rows.iter().filter(|row| is_of(row));
+        rows.map(|row| row.placed.position.label.clone()).collect()
+    };
+    scene.note("No value", names(|row| row.medians.is_empty()));
+    let uneven = "Series of different lengths, at whose end are fewer trials";
+    scene.note(uneven, names(|row| row.is_uneven));
     let without = panel
         .trials()
         .filter(|it| !it.measured.series.contains_key(name));
     scene
         .notes
         .extend(notes::unfit(without.count() as u64, "without this series"));
-    let label = |row: &(Placed, Vec<Option<f64>>, bool)| row.0.position.label.clone();
-    scene.note(
-        "No value",
-        rows.iter()
-            .filter(|row| row.1.is_empty())
-            .map(label)
-            .collect(),
-    );
-    let uneven = rows.iter().filter(|row| row.2).map(label).collect();
-    scene.note(
-        "Series of different lengths, at whose end are fewer trials",
-        uneven,
-    );
     if panel.trials().count() > panel.points().count() {
         scene
             .notes
@@ -135,40 +106,79 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     scene
 }
 
-/// The rows of the CSV, and the words on the first, least, greatest and last number.
-fn told(
+/// Time along, from 0 to the end of the longest series; the values of `x` upwards.
+fn axes(panel: &Panel, grid: &Grid, longest: usize) -> (Side, Side) {
+    let step = panel.figure.step_s;
+    let end = (longest as f64 * step.unwrap_or(1.0)).max(f64::MIN_POSITIVE);
+    let mut axis = Axis::over(Scale::Linear, [end]);
+    axis.end = end;
+    axis.labelled.retain(|&at| at <= end);
+    let (title, unit) = match step {
+        Some(_) => ("time", Unit::from("s".to_owned())),
+        None => ("numbers of the series", Unit::count()),
+    };
+    let across = dimension::side(Some(&unit), None, axis, title);
+    let title = panel.figure.y_title.as_deref().unwrap_or(&grid.title);
+    (across, names_side(title, &grid.labels(), NAMES))
+}
+
+/// The shades of a row, each of `width` numbers; a row of the CSV for each number; and the words on
+/// the first, least, greatest and last.
+fn tiles(
     panel: &Panel,
-    placed: &Placed,
-    medians: &[Option<f64>],
-    index: usize,
+    (index, row): (usize, &Row),
+    width: usize,
+    (least, greatest): (f64, f64),
     unit: &Unit,
 ) -> Vec<Mark> {
-    let step = panel.figure.step_s;
-    let x = panel.figure.x.as_deref().unwrap_or("cell");
-    let row = |time: f64, median: Option<f64>| Mark {
-        row: row! {
-            x => placed.position.plain, step.map_or("number", |_| "time_s") => time,
-            panel.y.name() => median.map(|it| it.to_string()).unwrap_or_default(),
-        },
-        ..Mark::default()
-    };
-    let time = |at: usize| step.map_or(at as f64 + 1.0, |step| at as f64 * step);
-    let rows = medians
-        .iter()
-        .enumerate()
-        .map(|(at, median)| row(time(at), *median));
-    let known = || medians.iter().copied().flatten();
-    let ends = [
+    let (step, position) = (panel.figure.step_s, row.placed.position);
+    let (y, x) = (
+        row.placed.at as f64,
+        panel.figure.x.as_deref().unwrap_or("cell"),
+    );
+    let mut marks = Vec::new();
+    for (column, mean) in means(&row.medians, width).enumerate() {
+        let Some(mean) = mean else { continue };
+        let from = (column * width) as f64;
+        let to = (from + width as f64).min(row.medians.len() as f64);
+        let moment = match step {
+            Some(step) => units::plain(from * step) + "\u{a0}s",
+            None => format!("number {}", units::plain(from + 1.0)),
+        };
+        let [from, to] = [from, to].map(|it| it * step.unwrap_or(1.0));
+        let share = (mean - least) / (greatest - least).max(f64::MIN_POSITIVE);
+        marks.push(Mark {
+            shape: Shape::Tile,
+            at: vec![(from, y - 0.48), (to, y + 0.48)],
+            series: Some(index),
+            shade: Some(Ramp::of(share)),
+            hint: format!("{}, {moment}: {}", position.label, unit.words(mean)),
+            ..Mark::default()
+        });
+    }
+    for (at, median) in row.medians.iter().enumerate() {
+        let time = step.map_or(at as f64 + 1.0, |step| at as f64 * step);
+        let median = median.map(|it| it.to_string()).unwrap_or_default();
+        let row = row! {
+            x => position.plain, step.map_or("number", |_| "time_s") => time,
+            panel.y.name() => median,
+        };
+        marks.push(Mark {
+            row,
+            ..Mark::default()
+        });
+    }
+    let known = || row.medians.iter().copied().flatten();
+    for (name, value) in [
         ("first", known().next()),
         ("least", known().reduce(f64::min)),
         ("greatest", known().reduce(f64::max)),
         ("last", known().last()),
-    ];
-    let tells = ends.into_iter().filter_map(|(name, value)| {
-        let tells = format!("{name} {}", unit.words(value?));
-        Some(Mark::told(Some(index), tells))
-    });
-    rows.chain(tells).collect()
+    ] {
+        let tells = value.map(|value| format!("{name} {}", unit.words(value)));
+        marks.extend(tells.map(|tells| Mark::told(Some(index), tells)));
+    }
+    marks
 }
 
 /// The median over the trials at each time, and whether their series differ in length.

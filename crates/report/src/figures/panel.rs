@@ -97,14 +97,8 @@ impl<'a> Panel<'a> {
             for (value, suffix) in factor.values.iter().zip(file_suffixes(&factor.values)) {
                 let is_of = |cell: &Cell| cell.factors.get(&factor.name) == Some(value);
                 if cells.iter().any(is_of) {
-                    panels.push(Self::of(
-                        figure,
-                        plan,
-                        folder,
-                        &cells,
-                        Some((factor, value)),
-                    ));
-                    panels.last_mut().expect("it was pushed").suffix = suffix;
+                    let of = Self::of(figure, plan, folder, &cells, Some((factor, value)));
+                    panels.push(Self { suffix, ..of });
                 }
             }
         }

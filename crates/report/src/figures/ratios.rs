@@ -21,7 +21,7 @@ const NEAR: f64 = 1.25;
 
 pub(super) fn scene(panel: &Panel) -> Scene {
     let points: Vec<&Point> = panel.points().collect();
-    let (mut marks, mut names, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut absent) = (Vec::new(), Vec::new());
     let (mut metrics, mut sources): (Vec<&Metric>, Vec<String>) = (Vec::new(), Vec::new());
     for published in &panel.plan.published {
         let metric = panel.plan.metric(&published.metric);
@@ -31,56 +31,32 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         };
         for point in points.iter().filter(|it| published.is_of(it.factors)) {
             let name = name(panel, metric, published, point);
-            let Some(([of, low, high], state)) = ratio(published, metric, point, &points) else {
+            let Some(of) = ratio(published, metric, point, &points) else {
                 absent.push(name);
                 continue;
             };
             let known = metrics.iter().position(|it| it.name == metric.name);
-            let series = Some(known.unwrap_or(metrics.len()));
+            let series = known.unwrap_or(metrics.len());
             metrics.extend(known.is_none().then_some(metric));
-            let y = -(names.len() as f64);
-            let range = format!(" [{}, {}]", units::number(low), units::number(high));
-            let range = if low < high { range } else { String::new() };
-            let words = format!("{}{range}{}", units::number(of), why(&state));
-            if low < high && state == State::Counts {
-                let (shape, at) = (Shape::Interval, vec![(low, y), (high, y)]);
-                marks.push(Mark {
-                    shape,
-                    at,
-                    series,
-                    ..Mark::default()
-                });
-            }
-            marks.push(Mark {
-                at: vec![(of, y)],
-                series,
-                size: 1.4,
-                hint: format!("{name}: {words}, {}", published.source),
-                tells: format!("{name} {words}"),
-                row: row! {
-                    "published" => name, "metric" => metric.name, "value" => published.value,
-                    "ratio" => of, "low" => low, "high" => high, "source" => published.source,
-                },
-                state,
-                ..Mark::default()
-            });
-            names.push(name);
             let source = units::shortened(&published.source, limits::REASON_CHARACTERS);
             sources.extend((!sources.contains(&source)).then_some(source));
+            rows.push((name, published, series, of));
         }
     }
-    let last = names.len().max(1) as f64 - 1.0;
-    for (_, y) in marks.iter_mut().flat_map(|mark| &mut mark.at) {
-        *y += last;
-    }
-    names.reverse();
+    let last = rows.len().max(1) as f64 - 1.0;
+    let marks = rows
+        .iter()
+        .enumerate()
+        .flat_map(|(index, (name, published, series, of))| {
+            marks(name, published, *series, of, last - index as f64)
+        });
+    let marks: Vec<Mark> = marks.collect();
+    let names: Vec<String> = rows.iter().rev().map(|row| row.0.clone()).collect();
     let ratios = marks.iter().flat_map(|mark| &mark.at).map(|it| it.0);
     let axis = Axis::over(Scale::Log, ratios.chain([1.0 / NEAR, NEAR]));
     let title = "measured ÷ published (log scale)";
-    let axes = (
-        dimension::side(Some(&Unit::ratio()), None, axis, title),
-        names_side("", &names, NAMES),
-    );
+    let across = dimension::side(Some(&Unit::ratio()), None, axis, title);
+    let axes = (across, names_side("", &names, NAMES));
     let y = panel
         .plan
         .metric(&panel.figure.y)
@@ -92,28 +68,63 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         look: Look::Style(CurveStyle::of(index)),
     });
     let mut scene = Scene::new(title, axes, series.collect());
-    scene.height = (names.len() as f64 * ROW).max(2.0 * ROW);
+    scene.height = (rows.len() as f64 * ROW).max(2.0 * ROW);
     let widest = names.iter().map(|name| svg::width(name, LABEL_SIZE));
     scene.left = (widest.fold(0.0, f64::max).min(NAMES) + 40.0).max(scene.left);
-    let (bottom, top) = (-0.5, last + 0.5);
-    let (near, far) = (
-        [(1.0 / NEAR, bottom), (1.0 / NEAR, top)],
-        [(NEAR, top), (NEAR, bottom)],
-    );
+    let across = |x: f64| [(x, -0.5), (x, last + 0.5)];
+    let [low, [high, end]] = [1.0 / NEAR, NEAR].map(across);
     scene.marks.push(Mark {
         shape: Shape::Band,
-        at: [near, far].concat(),
+        at: vec![low[0], low[1], end, high],
         key: "within 25\u{a0}%".to_owned(),
         ..Mark::default()
     });
-    let rule = vec![(1.0, bottom), (1.0, top)];
-    scene
-        .marks
-        .push(Mark::line(Line::RULE, rule, None, "as published"));
+    scene.marks.push(Mark::line(
+        Line::RULE,
+        across(1.0).to_vec(),
+        None,
+        "as published",
+    ));
     scene.marks.extend(marks);
     scene.note("Published", sources);
     scene.note("Not measured", absent);
     scene
+}
+
+/// A ratio with its interval, in the row `y`.
+fn marks(
+    name: &str,
+    published: &Published,
+    series: usize,
+    (ratios, state): &([f64; 3], State),
+    y: f64,
+) -> Vec<Mark> {
+    let ([of, low, high], series) = (*ratios, Some(series));
+    let is_spread = low < high && *state == State::Counts;
+    let range = format!(" [{}, {}]", units::number(low), units::number(high));
+    let range = if low < high { range } else { String::new() };
+    let words = format!("{}{range}{}", units::number(of), why(state));
+    let (shape, at) = (Shape::Interval, vec![(low, y), (high, y)]);
+    let interval = is_spread.then(|| Mark {
+        shape,
+        at,
+        series,
+        ..Mark::default()
+    });
+    let point = Mark {
+        at: vec![(of, y)],
+        series,
+        size: 1.4,
+        hint: format!("{name}: {words}, {}", published.source),
+        tells: format!("{name} {words}"),
+        row: row! {
+            "published" => name, "metric" => published.metric, "value" => published.value,
+            "ratio" => of, "low" => low, "high" => high, "source" => published.source,
+        },
+        state: state.clone(),
+        ..Mark::default()
+    };
+    interval.into_iter().chain([point]).collect()
 }
 
 /// What is published: the metric, the cell, and what it is divided by.

@@ -12,6 +12,7 @@ use super::{against, notes, series};
 use crate::chart::Ramp;
 use crate::chart::legend::{Entry, Sample};
 use crate::chart::mark::{Bound, Line, Look, Mark, Scene, Shape, State, listed};
+use crate::chart::side::Side;
 use crate::figure::FigureKind;
 use crate::record::Better;
 use crate::units;
@@ -90,17 +91,8 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         .filter_map(|it| published(panel, x, it))
         .collect();
     let has_intervals = cells.len() <= UNCROWDED && cells.iter().any(|it| it.y.is_spread());
-    let (mut across, mut up): (Vec<f64>, Vec<f64>) =
-        published.iter().flat_map(|it| it.at.clone()).unzip();
-    for it in &cells {
-        across.extend([it.x.value, it.x.low, it.x.high]);
-        up.extend([it.y.value, it.y.low, it.y.high]);
-    }
-    let title = figure.y_title.as_ref();
-    let up = y.vertical(figure.scale, up.into_iter(), figure.unit.as_ref(), title);
-    let axes = (x.horizontal(figure.x_scale, across.into_iter()), up);
+    let axes = axes(panel, x, &cells, &published);
     let mut scene = Scene::new(against(panel), axes, series(panel));
-
     let scaled = [&figure.size, &figure.shade].map(|name| {
         let of = Dimension::of(panel.plan, name.as_ref()?);
         let values = || cells.iter().filter_map(|it| it.value(of));
@@ -126,13 +118,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
             .marks
             .extend(best(&cells, Dimension::of(panel.plan, metric), shape));
     }
-    for index in 0..panel.curves.len() {
-        let own = published.iter().filter(|it| it.series == Some(index));
-        let line = own.flat_map(|it| it.at.clone()).collect();
-        scene
-            .marks
-            .push(Mark::line(Line::PUBLISHED, line, Some(index), ""));
-    }
+    scene.marks.extend(published_lines(panel, &published));
     scene.marks.extend(published);
     scene.note("No value", without);
     for (scaled, effect) in scaled.iter().zip(["at the least size", "without a shade"]) {
@@ -160,6 +146,20 @@ pub(super) fn scene(panel: &Panel) -> Scene {
             .push("Markers are medians, lines their intervals.".to_owned());
     }
     scene
+}
+
+/// Both axes over all that is drawn.
+fn axes(panel: &Panel, x: Dimension, cells: &[Cell], published: &[Mark]) -> (Side, Side) {
+    let others = published.iter().flat_map(|it| it.at.clone());
+    let (mut across, mut up): (Vec<f64>, Vec<f64>) = others.unzip();
+    for it in cells {
+        across.extend([it.x.value, it.x.low, it.x.high]);
+        up.extend([it.y.value, it.y.low, it.y.high]);
+    }
+    let figure = panel.figure;
+    let (unit, title) = (figure.unit.as_ref(), figure.y_title.as_ref());
+    let up = panel.y.vertical(figure.scale, up.into_iter(), unit, title);
+    (x.horizontal(figure.x_scale, across.into_iter()), up)
 }
 
 /// The entries of the legend for sizes or shades.
@@ -288,6 +288,16 @@ fn published(panel: &Panel, x: Dimension, it: &Cell) -> Option<Mark> {
         },
         ..Mark::default()
     })
+}
+
+/// A line through the published values of each curve.
+fn published_lines(panel: &Panel, published: &[Mark]) -> Vec<Mark> {
+    let line = |index: usize| {
+        let own = published.iter().filter(|it| it.series == Some(index));
+        let line = own.flat_map(|it| it.at.clone()).collect();
+        Mark::line(Line::PUBLISHED, line, Some(index), "")
+    };
+    (0..panel.curves.len()).map(line).collect()
 }
 
 /// The cells that no other beats, from the best `x` to the best `y`; only what counts takes part.

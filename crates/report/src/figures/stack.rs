@@ -202,19 +202,23 @@ fn stack(panel: &Panel, metrics: &[&Metric], placed: &Placed, at: f64) -> Vec<Ma
         }
         below += height;
     }
-    let (missing, planned) = (point.missing(), point.planned);
+    marks.extend(missing(panel, placed, at, lacks));
+    marks
+}
+
+/// What a bar lacks.
+fn missing(panel: &Panel, placed: &Placed, at: f64, mut lacks: Vec<String>) -> Option<Mark> {
+    let (missing, planned) = (placed.point.missing(), placed.point.planned);
     if missing > 0 {
         lacks.insert(0, format!("{missing} of {planned} trials missing"));
     }
-    let lacks = lacks.join(", ");
-    if !lacks.is_empty() {
-        marks.push(Mark {
-            at: vec![(at, f64::NAN)],
-            hint: format!("{name}: {lacks}"),
-            state: State::Missing(lacks),
-            row: row! { "curve" => curve.name, "row" => "missing", x => plain },
-            ..Mark::default()
-        });
-    }
-    marks
+    let (curve, lacks) = (placed.curve.1, lacks.join(", "));
+    let x = panel.figure.x.as_deref().unwrap_or("cell");
+    (!lacks.is_empty()).then(|| Mark {
+        at: vec![(at, f64::NAN)],
+        hint: format!("{}: {lacks}", panel.point_name(curve, placed.point)),
+        state: State::Missing(lacks),
+        row: row! { "curve" => curve.name, "row" => "missing", x => placed.position.plain },
+        ..Mark::default()
+    })
 }
