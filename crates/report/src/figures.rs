@@ -24,7 +24,6 @@ mod stack;
 mod summary;
 mod table;
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use self::panel::Panel;
@@ -50,7 +49,7 @@ pub(crate) fn draw(
     context: &Context,
 ) -> Result<Vec<Drawing>, Error> {
     let mut figures: Vec<&Figure> = Vec::new();
-    let mut scenes: Vec<(String, Scene)> = Vec::new();
+    let mut scenes: Vec<(&str, String, Scene)> = Vec::new();
     for figure in &plan.figures {
         if figures.iter().any(|it| it.name == figure.name) {
             continue;
@@ -62,23 +61,26 @@ pub(crate) fn draw(
         figures.push(figure);
         for panel in Panel::all(figure, plan, records, folder) {
             let stem = format!("{}{}", figure.name, panel.suffix);
-            scenes.push((stem, scene(&panel, context)));
+            scenes.push((figure.kind.name(), stem, scene(&panel, context)));
         }
     }
-    // Two figures with one title differ in something that titles do not name.
-    let mut titles: HashMap<String, u32> = HashMap::new();
-    for (_, scene) in &scenes {
-        *titles.entry(scene.title.clone()).or_default() += 1;
-    }
-    for (stem, scene) in &mut scenes {
-        if titles.get(&scene.title).is_some_and(|&count| count > 1) {
-            scene.title.push_str(&format!(" ({stem})"));
+    // Two figures of one title differ in their kinds, or else in what no title names.
+    let titles = scenes
+        .iter()
+        .map(|(kind, _, scene)| (scene.title.clone(), *kind));
+    let titles: Vec<(String, &str)> = titles.collect();
+    for (kind, stem, scene) in &mut scenes {
+        let same = titles.iter().filter(|it| it.0 == scene.title);
+        let of_kind = same.clone().filter(|it| it.1 == *kind);
+        match (same.count(), of_kind.count()) {
+            (1, _) => {}
+            (_, 1) => scene.title.push_str(&format!(" ({kind})")),
+            _ => scene.title.push_str(&format!(" ({stem})")),
         }
     }
     let scenes = scenes.into_iter();
-    Ok(scenes
-        .map(|(stem, scene)| chart::draw(stem, &context.about, scene))
-        .collect())
+    let drawings = scenes.map(|(_, stem, scene)| chart::draw(stem, &context.about, scene));
+    Ok(drawings.collect())
 }
 
 /// The marks of a panel, with a whole title and all notes.

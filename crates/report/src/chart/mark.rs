@@ -219,6 +219,8 @@ pub(crate) struct Bound {
 impl Mark {
     pub(crate) fn line(line: Line, at: Vec<(f64, f64)>, series: Option<usize>, key: &str) -> Self {
         let (shape, key) = (Shape::Line(line), key.to_owned());
+        let is_line = at.iter().filter(|it| it.1.is_finite()).count() > 1;
+        let at = if is_line { at } else { Vec::new() };
         Self {
             shape,
             at,
@@ -375,7 +377,7 @@ fn pieces(field: &Field, mark: &Mark) -> Vec<Vec<(f64, f64)>> {
 }
 
 /// The colour of what does not count.
-const GREY: &str = "#8A8A8A";
+pub(super) const GREY: &str = "#8A8A8A";
 /// A diamond, for a published value.
 const PUBLISHED: &str = "M0,-6L6,0L0,6L-6,0Z";
 /// A cross, where a server fails.
@@ -466,10 +468,11 @@ fn area([from, to]: [(f64, f64); 2]) -> (String, f64, f64) {
 
 fn tile(svg: &mut Svg, mark: &Mark, shade: Ramp, [from, mut to]: [(f64, f64); 2]) {
     let edge = match (&mark.shape, &mark.state) {
-        (Shape::Tile, _) => {
+        (Shape::Tile, state) => {
             // Neighbours overlap a little, or the paper would show between them.
             to.0 += 0.3;
-            r#"shape-rendering="crispEdges""#.to_owned()
+            let opacity = if *state == State::Counts { "1" } else { "0.3" };
+            format!(r#"shape-rendering="crispEdges" fill-opacity="{opacity}""#)
         }
         (_, State::Counts) => format!(r#"stroke="{PAPER}""#),
         _ => format!(r#"stroke="{INK}" fill-opacity="0.3" stroke-dasharray="4 3""#),
@@ -525,7 +528,7 @@ fn marker(svg: &mut Svg, mark: &Mark, style: CurveStyle, colour: &str, place: (f
         (_, Some(shade)) => (format!(" shaded {}", shade.class), shade.colour),
         ("mark", None) => (String::new(), colour),
         // It stands out from a dark bar.
-        ("mark hollow published", None) => (String::new(), PAPER),
+        ("mark hollow published" | "absent", None) => (String::new(), PAPER),
         _ => (String::new(), "none"),
     };
     let bounds = [(mark.bound.y, BOUND_Y), (mark.bound.x, BOUND_X)];

@@ -70,7 +70,7 @@ impl Side {
             .map(|label| svg::width(label, LABEL_SIZE));
         let widest = widths.fold(0.0, f64::max);
         let is_crowded = widest > width / (axis.end - axis.start) - 4.0;
-        (axis.is_of_names && is_crowded).then_some(0.6 * widest)
+        (axis.is_of_names && is_crowded).then_some(0.58 * widest - 8.0)
     }
 
     /// The axis as the page's script reads it.

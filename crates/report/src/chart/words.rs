@@ -1,6 +1,6 @@
 //! Tables: words at the places of rows and columns, as a picture and as HTML.
 
-use super::mark::{Mark, Scene, Shape, State};
+use super::mark::{GREY, Mark, Scene, Shape, State};
 use super::svg::{self, Svg, coordinate, escaped};
 use super::{INK, SOFT_INK, WIDTH};
 use crate::limits;
@@ -56,6 +56,7 @@ impl Words {
             svg.text(at, &format!(r#"text-anchor="{anchor}" {look}"#), &text);
         };
         let soft = format!(r#"font-size="11" fill="{SOFT_INK}""#);
+        let grey = format!(r#"font-size="12.5" fill="{GREY}" font-style="italic""#);
         let plain = format!(r#"font-size="12.5" fill="{INK}""#);
         let strong = format!(r#"{plain} font-weight="600""#);
         let base = top + HEAD - 14.0;
@@ -86,10 +87,10 @@ impl Words {
                     right(x),
                     top + HEAD + y * height + 10.0 + LINE * line as f64,
                 );
-                let look = if line > 0 || is_grey(mark) {
-                    &soft
-                } else {
-                    &plain
+                let look = match line {
+                    0 if is_grey(mark) => &grey,
+                    0 => &plain,
+                    _ => &soft,
                 };
                 text(svg, at, words, ["end", look]);
             }
@@ -139,7 +140,7 @@ fn is_grey(mark: &Mark) -> bool {
 
 fn cell(mark: &Mark) -> String {
     let mut cell = match is_grey(mark) {
-        true => "<td class=\"meta\">".to_owned(),
+        true => "<td class=\"grey\">".to_owned(),
         false => "<td>".to_owned(),
     };
     for (index, line) in words(mark).unwrap_or_default().iter().enumerate() {

@@ -31,57 +31,58 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let place = PLOT_WIDTH / grid.positions.len().max(1) as f64;
     let count = panel.curves.len().max(1) as f64;
     let width = (FILLED / count).min(WIDEST / place);
-    let is_roomy = width * place >= ROOMY;
-    for placed in grid.placed() {
-        let before = placed.curve.0 as f64 - (count - 1.0) / 2.0;
-        let at = placed.at as f64 + before * width;
-        let of = Summary::of(placed.point, panel.y);
-        if let Some(of) = &of {
-            let half = width / 2.0 - 1.0 / place;
-            let mark = panel.median(placed.curve, placed.point, &placed.position.plain, of);
+    let half = width / 2.0 - 1.0 / place;
+    let placed: Vec<Placed> = grid.placed().collect();
+    for it in &placed {
+        // Where a curve has no bar, the others close up.
+        let beside = placed.iter().filter(|other| other.at == it.at);
+        let before = beside
+            .clone()
+            .filter(|other| other.curve.0 < it.curve.0)
+            .count() as f64;
+        let at = it.at as f64 + (before - (beside.count() as f64 - 1.0) / 2.0) * width;
+        let plain = it.position.plain.as_str();
+        if let Some(of) = Summary::of(it.point, panel.y) {
+            let mark = panel.median(it.curve, it.point, plain, &of);
             let marker = Mark {
                 at: vec![(at, of.value)],
                 size: 1.6,
                 ..mark.clone()
             };
-            let is_failing = matches!(of.state, State::Failing(_));
-            if scale == Scale::Linear {
-                let corners = vec![(at - half, 0.0), (at + half, of.value)];
-                scene.marks.push(Mark {
-                    shape: Shape::Bar,
-                    at: corners,
-                    ..mark
-                });
+            let corners = vec![(at - half, 0.0), (at + half, of.value)];
+            let bar = Mark {
+                shape: Shape::Bar,
+                at: corners,
+                ..mark
+            };
+            match (scale, &of.state) {
+                (Scale::Linear, State::Failing(_)) => {
+                    // The mark of it stands at the end of the bar.
+                    let (row, tells) = (Vec::new(), String::new());
+                    scene.marks.extend([
+                        bar,
+                        Mark {
+                            row,
+                            tells,
+                            ..marker
+                        },
+                    ]);
+                }
+                (Scale::Linear, _) => scene.marks.push(bar),
+                _ => scene.marks.push(marker),
             }
-            // A bar that fails has the mark of it at its end.
-            if scale != Scale::Linear {
-                scene.marks.push(marker);
-            } else if is_failing {
-                scene.marks.push(Mark {
-                    row: Vec::new(),
-                    tells: String::new(),
-                    ..marker
-                });
-            }
-            scene.marks.extend(panel.interval(of, at));
+            scene.marks.extend(panel.interval(&of, at));
         }
         scene
             .marks
-            .extend(trials(panel, &placed, (at, width), is_roomy));
-        let place = (placed.position.plain.as_str(), Some(at));
+            .extend(trials(panel, it, (at, width), width * place >= ROOMY));
+        let at = (plain, Some(at));
         scene
             .marks
-            .extend(panel.published_mark(placed.curve, placed.point, place));
+            .extend(panel.published_mark(it.curve, it.point, at));
         scene
             .marks
-            .extend(panel.missing_mark(placed.curve, placed.point, place));
-    }
-    // Ink stands out from the bar.
-    for mark in &mut scene.marks {
-        if matches!(mark.state, State::Published(_) | State::Missing(_)) {
-            mark.series = None;
-            mark.tells.clear();
-        }
+            .extend(panel.missing_mark(it.curve, it.point, at));
     }
     scene.notes.extend(notes::without_value(panel, panel.y));
     scene.notes.extend(notes::bounds(panel, panel.y));

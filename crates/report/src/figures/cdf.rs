@@ -55,7 +55,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
                 (Some(_), 1) => {}
                 _ => style.dashes = DASHES[index % DASHES.len()],
             }
-            let name = name(panel, curve, point);
+            let name = name(panel, &curve.name, point);
             cells.push(Cell {
                 curve,
                 point,
@@ -70,7 +70,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let title = format!("distribution of {}", panel.y.title());
     let series = cells.iter().map(|it| Series {
         name: it.name.clone(),
-        short: shortened(&it.name),
+        short: shortened(&name(panel, &panel.legend_name(it.curve), it.point)),
         look: Look::Style(it.style),
     });
     let mut scene = Scene::new(title, axes, series.collect());
@@ -161,12 +161,13 @@ fn drawn(panel: &Panel, share: f64) -> f64 {
     }
 }
 
-fn name(panel: &Panel, curve: &Curve, point: &Point) -> String {
-    let by = panel.figure.by.as_ref().map(|_| curve.name.clone());
+/// The name of a cell by that of its curve, if that tells it apart.
+fn name(panel: &Panel, of_curve: &str, point: &Point) -> String {
+    let by = panel.figure.by.as_ref().map(|_| of_curve.to_owned());
     let cell = Some(panel.cell_name(point.factors)).filter(|cell| !cell.is_empty());
     let parts: Vec<String> = by.into_iter().chain(cell).collect();
     match parts.is_empty() {
-        true => curve.name.clone(),
+        true => of_curve.to_owned(),
         false => parts.join(", "),
     }
 }

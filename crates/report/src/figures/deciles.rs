@@ -6,11 +6,11 @@
 use super::cells::row;
 use super::dimension::{self, NAMES, names_side};
 use super::panel::Panel;
-use super::summary::state;
+use super::summary::counting;
 use super::{notes, shortened};
 use crate::chart::Ramp;
 use crate::chart::axis::Axis;
-use crate::chart::mark::{Look, Mark, Scene, Series, Shape, State};
+use crate::chart::mark::{Look, Mark, Scene, Series, Shape};
 use crate::chart::side::Side;
 use crate::figure::Scale;
 use crate::record::Unit;
@@ -27,9 +27,9 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let name = panel.y.name();
     let mut fit: Vec<&[f64]> = Vec::new();
     let (mut without, mut unfit) = (0, 0);
-    for trial in panel.trials() {
+    let (trials, state) = counting(&panel.trials().collect::<Vec<_>>(), name);
+    for trial in trials {
         match trial.measured.series.get(name) {
-            _ if matches!(state(trial.measured, name), State::Grey(_)) => {}
             Some(series) if is_fit(series, fit.first().map(|it| it.len())) => fit.push(series),
             Some(_) => unfit += 1,
             None => without += 1,
@@ -49,7 +49,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         short: shortened(&class(index)),
         look: Look::Shade(Ramp::of(index as f64 / last)),
     });
-    let title = format!("{} against latency", panel.y.title());
+    let title = format!("{} against latency", panel.y.title().replace('_', " "));
     let mut scene = Scene::new(title, axes(panel), series.collect());
     for decile in 0..if fit.is_empty() { 0 } else { DECILES } {
         let mut below = 0.0;
@@ -66,6 +66,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
                     (middle + HALF, (below + share).min(1.0)),
                 ],
                 series: Some(index),
+                state: state.clone(),
                 hint: format!("Decile {number}: {}, {text}", class(index)),
                 tells: match is_end {
                     true if decile == 0 => format!("fastest tenth {text}"),

@@ -8,7 +8,7 @@ use super::dimension::{self, NAMES, names_side};
 use super::grid::{Grid, Placed};
 use super::notes;
 use super::panel::Panel;
-use super::summary::state;
+use super::summary::counting;
 use crate::chart::Ramp;
 use crate::chart::axis::Axis;
 use crate::chart::legend::{Entry, Sample};
@@ -32,23 +32,16 @@ struct Row<'p, 'a> {
     medians: Vec<Option<f64>>,
     /// The trials have series of different lengths.
     is_uneven: bool,
+    state: State,
 }
 
 pub(super) fn scene(panel: &Panel) -> Scene {
     let (name, figure) = (panel.y.name(), panel.figure);
     let grid = Grid::of(panel);
-    let rows = grid.placed().map(|placed| {
-        let (medians, is_uneven) = medians(&placed, name);
-        Row {
-            placed,
-            medians,
-            is_uneven,
-        }
-    });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<Row> = grid.placed().map(|it| Row::of(it, name)).collect();
     let longest = rows.iter().map(|row| row.medians.len()).max().unwrap_or(0);
     let width = longest.div_ceil(limits::HEAT_MAP_COLUMNS).max(1);
-    let title = format!("{} over time", panel.y.title());
+    let title = format!("{} over time", panel.y.title().replace('_', " "));
     let series = rows.iter().map(|row| Series {
         name: row.placed.position.label.clone(),
         short: String::new(),
@@ -151,6 +144,7 @@ fn tiles(
             shape: Shape::Tile,
             at: vec![(from, y - 0.48), (to, y + 0.48)],
             series: Some(index),
+            state: row.state.clone(),
             shade: Some(Ramp::of(share)),
             hint: format!("{}, {moment}: {}", position.label, unit.words(mean)),
             ..Mark::default()
@@ -181,22 +175,26 @@ fn tiles(
     marks
 }
 
-/// The median over the trials at each time, and whether their series differ in length.
-fn medians(placed: &Placed, name: &str) -> (Vec<Option<f64>>, bool) {
-    let trials = placed.point.trials.iter();
-    let series: Vec<&Vec<f64>> = trials
-        .filter(|trial| !matches!(state(trial.measured, name), State::Grey(_)))
-        .filter_map(|trial| trial.measured.series.get(name))
-        .filter(|series| !series.is_empty())
-        .collect();
-    let lengths = || series.iter().map(|it| it.len());
-    let at = |index: usize| {
-        let numbers = series.iter().filter_map(|it| it.get(index).copied());
-        let numbers: Vec<f64> = numbers.filter(|it| it.is_finite()).collect();
-        measure::median(&numbers)
-    };
-    let medians = (0..lengths().max().unwrap_or(0)).map(at).collect();
-    (medians, lengths().min() != lengths().max())
+impl<'p, 'a> Row<'p, 'a> {
+    fn of(placed: Placed<'p, 'a>, name: &str) -> Self {
+        let (trials, state) = counting(&placed.point.trials, name);
+        let series = trials
+            .iter()
+            .filter_map(|trial| trial.measured.series.get(name));
+        let series: Vec<&Vec<f64>> = series.filter(|series| !series.is_empty()).collect();
+        let lengths = || series.iter().map(|it| it.len());
+        let at = |index: usize| {
+            let numbers = series.iter().filter_map(|it| it.get(index).copied());
+            let numbers: Vec<f64> = numbers.filter(|it| it.is_finite()).collect();
+            measure::median(&numbers)
+        };
+        Self {
+            placed,
+            medians: (0..lengths().max().unwrap_or(0)).map(at).collect(),
+            is_uneven: lengths().min() != lengths().max(),
+            state,
+        }
+    }
 }
 
 /// The means of `width` medians each.

@@ -202,7 +202,7 @@ pub(super) fn bounds(panel: &Panel, of: Dimension) -> Option<String> {
         .unwrap_or("the value is a lower bound");
     (bounds > 0).then(|| {
         let title = &metric.title;
-        format!("Lower bounds: in {bounds} of {trials}, {why} ({title}). An arrow marks them.")
+        format!("Lower bounds: in {bounds} of {trials}, {why} ({title}). An arrow or ≥ marks them.")
     })
 }
 

@@ -1,7 +1,7 @@
 //! The trials of a point as one value: its median and interval, and how it counts.
 
 use super::dimension::Dimension;
-use super::panel::Point;
+use super::panel::{Point, Trial};
 use crate::cell::CONFIDENCE;
 use crate::chart::mark::State;
 use crate::record::{Fault, FaultClass, Measured, names};
@@ -137,6 +137,18 @@ pub(super) fn state(measured: &Measured, metric: &str) -> State {
         (None, Some(reason)) => State::Grey(reason.clone()),
         (None, None) => State::Counts,
     }
+}
+
+/// The trials that count, or all if most do not; and how they do.
+pub(super) fn counting<'a>(trials: &[Trial<'a>], metric: &str) -> (Vec<Trial<'a>>, State) {
+    let states = trials.iter().map(|it| (*it, state(it.measured, metric)));
+    let (grey, sound): (Vec<_>, Vec<_>) = states.partition(|it| matches!(it.1, State::Grey(_)));
+    if grey.len() > sound.len() {
+        return (trials.to_vec(), grey[0].1.clone());
+    }
+    let failing = sound.iter().find(|it| it.1 != State::Counts);
+    let state = failing.map(|it| it.1.clone()).unwrap_or_default();
+    (sound.into_iter().map(|it| it.0).collect(), state)
 }
 
 /// Whether the true value may be higher: it is flagged, or it is a latency of a trial in which

@@ -109,11 +109,8 @@ fn lines(panel: &Panel, of: &Summary) -> Vec<String> {
         };
         lines.push(units::bounded_range(&range, of.is_open));
     }
-    match of.state {
-        State::Failing(_) => lines.push("fails here".to_owned()),
-        State::Grey(_) => lines.push("does not count".to_owned()),
-        _ => {}
-    }
+    let is_failing = matches!(of.state, State::Failing(_));
+    lines.extend(is_failing.then(|| "fails here".to_owned()));
     lines
 }
 

@@ -336,6 +336,23 @@ fn a_heat_map_has_the_median_at_each_time() {
 }
 
 #[test]
+fn series_of_trials_that_do_not_count_are_pale() {
+    let mut run = run();
+    let ids: Vec<String> = run.records.iter().map(|it| it.id.clone()).collect();
+    for id in ids.iter().filter(|it| *it != "main-001-03") {
+        invalidate(&mut run, id);
+    }
+    for (name, opacity) in [("heat", "0.3"), ("deciles-a", "0.3")] {
+        let files = drawn(&run, name);
+        let document = Document::parse(&files.svg).unwrap();
+        let shades = in_data(&document, "shade");
+        let is_pale = |it: &Node| it.attribute("fill-opacity") == Some(opacity);
+        assert!(!shades.is_empty() && shades.iter().all(is_pale), "{name}");
+        assert!(files.svg.contains("Grey, do not count: "), "{name}");
+    }
+}
+
+#[test]
 fn a_scatter_has_a_marker_for_each_cell_and_marks_the_best() {
     let run = run();
     let scatter = drawn(&run, "scatter");
@@ -512,7 +529,7 @@ fn a_table_has_medians_and_intervals_and_says_what_is_missing() {
         .unwrap();
     let (html, _) = html.split_once("</table>").unwrap();
     assert!(
-        html.contains("<th scope=\"row\">4</th><td class=\"meta\">no value</td>"),
+        html.contains("<th scope=\"row\">4</th><td class=\"grey\">no value</td>"),
         "{html}"
     );
     assert!(html.contains("<td>≥"), "{html}");

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use measure::Histogram;
 
 use super::super::panel::{Panel, Point, Trial};
-use super::super::summary::state;
+use super::super::summary::counting;
 use crate::chart::mark::State;
 use crate::limits;
 use crate::read::read_bounded;
@@ -49,7 +49,7 @@ impl Distribution {
     }
 
     fn of_metric(point: &Point, name: &str) -> Self {
-        let (trials, state) = counting(point, name);
+        let (trials, state) = counting(&point.trials, name);
         let values = trials.iter().map(|it| it.record.number(name));
         let unread = values.clone().filter(Option::is_none).count() as u64;
         let mut sorted: Vec<f64> = values.flatten().collect();
@@ -69,7 +69,7 @@ impl Distribution {
     fn of_artefact(folder: &Path, point: &Point, name: &str) -> Self {
         let mut merged = Histogram::new();
         let (mut read, mut unread, mut censored) = (0, 0, 0);
-        let (trials, state) = counting(point, name);
+        let (trials, state) = counting(&point.trials, name);
         for trial in trials {
             match histogram(folder, trial, name) {
                 Some((own, beyond)) => {
@@ -109,21 +109,6 @@ impl Distribution {
             (own >= share * (1.0 - 1e-12)).then_some((value, own))
         })
     }
-}
-
-/// The trials of a point that count, or all if most do not; and how they do.
-fn counting<'a>(point: &Point<'a>, name: &str) -> (Vec<Trial<'a>>, State) {
-    let states = point
-        .trials
-        .iter()
-        .map(|it| (*it, state(it.measured, name)));
-    let (grey, sound): (Vec<_>, Vec<_>) = states.partition(|it| matches!(it.1, State::Grey(_)));
-    if grey.len() > sound.len() {
-        return (point.trials.clone(), grey[0].1.clone());
-    }
-    let failing = sound.iter().find(|it| it.1 != State::Counts);
-    let state = failing.map(|it| it.1.clone()).unwrap_or_default();
-    (sound.into_iter().map(|it| it.0).collect(), state)
 }
 
 /// The cumulative shares, without points that a drawing would not tell apart.
