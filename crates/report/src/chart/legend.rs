@@ -3,7 +3,7 @@
 
 use std::mem::discriminant;
 
-use super::mark::{Line, Look, Mark, Scene, Shape, State, draw_one};
+use super::mark::{Bound, Line, Look, Mark, Scene, Shape, State, draw_one};
 use super::palette::Ramp;
 use super::svg::{Svg, coordinate, width};
 use super::{INK, WIDTH};
@@ -205,11 +205,14 @@ fn keys(scene: &Scene) -> Vec<Entry> {
             _ => {}
         }
         if mark.bound.x || mark.bound.y {
-            let bound = Mark {
-                bound: super::mark::Bound { x: false, y: true },
-                ..Mark::default()
-            };
-            push("lower bound", bound);
+            let bound = Bound::y(true);
+            push(
+                "lower bound",
+                Mark {
+                    bound,
+                    ..Mark::default()
+                },
+            );
         }
     }
     entries

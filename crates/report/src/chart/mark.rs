@@ -216,6 +216,12 @@ pub(crate) struct Bound {
     pub(crate) y: bool,
 }
 
+impl Bound {
+    pub(crate) fn y(y: bool) -> Self {
+        Self { x: false, y }
+    }
+}
+
 impl Mark {
     pub(crate) fn line(line: Line, at: Vec<(f64, f64)>, series: Option<usize>, key: &str) -> Self {
         let (shape, key) = (Shape::Line(line), key.to_owned());

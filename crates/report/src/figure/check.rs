@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Figure, FigureKind};
 use crate::figures::is_fit;
 use crate::limits;
-use crate::record::{Better, Plan, Value};
+use crate::record::{Better, Metric, Plan, Value};
 use crate::units;
 
 /// How similar a known name must be to be suggested (Jaro-Winkler, 0 to 1).
@@ -27,41 +27,82 @@ pub(crate) enum Known {
 /// The problem in words, with the figure, the key and the nearest known names. The names of series
 /// and artefacts are not checked: a plan does not list them.
 pub fn check(figure: &Figure, plan: &Plan) -> Result<(), String> {
-    let checked = name(figure)
-        .and_then(|()| keys(figure))
-        .and_then(|()| names(figure, plan))
-        .and_then(|()| values(figure, plan));
-    checked.map_err(|what| format!("figure `{}`: {what}", figure.name))
-}
-
-fn name(figure: &Figure) -> Result<(), String> {
-    match is_fit(&figure.name) && !figure.name.is_empty() && !figure.name.starts_with('.') {
-        true => Ok(()),
-        false => Err(format!(
-            "the name is a part of file names: 1 to {} of letters, digits, `-`, `_` and `.`",
-            limits::FILE_NAME_CHARACTERS
-        )),
+    let checked = keys(figure).and_then(|()| names(figure, plan));
+    let problem = checked
+        .err()
+        .or_else(|| clash(figure))
+        .or_else(|| units_of(figure, plan));
+    match problem.or_else(|| directions(figure, plan)) {
+        Some(what) => Err(format!("figure `{}`: {what}", figure.name)),
+        None => Ok(()),
     }
 }
+
+impl FigureKind {
+    /// Its name in files, and the keys that have an effect on it, beyond those of every kind.
+    fn description(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Curve => (
+                "curve",
+                "x y by unit scale x-scale knee diagonal diagonal-title",
+            ),
+            Self::Cdf => ("cdf", "y by unit scale x-scale"),
+            Self::Bars => ("bars", "x y by unit scale"),
+            Self::Deciles => ("deciles", "y unit classes"),
+            Self::Scatter => ("scatter", PLANE),
+            Self::Pareto => ("pareto", PLANE),
+            Self::HeatMap => ("heat-map", "x y unit step-s"),
+            Self::Table => ("table", "x y by unit"),
+            Self::Stack => ("stack", "x parts by unit"),
+            Self::Ratios => ("ratios", "y"),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.description().0
+    }
+
+    /// Whether each cell has a marker of its own, whatever `x` is.
+    pub(crate) fn is_of_cells(self) -> bool {
+        matches!(self, Self::Scatter | Self::Pareto)
+    }
+}
+
+const PLANE: &str = "x y by unit scale x-scale size shade marks";
+const COMMON: &str = "name kind title y-title panel only stage";
 
 /// Which keys a kind needs, and which have no effect on it.
 fn keys(figure: &Figure) -> Result<(), String> {
     use FigureKind::{Curve, HeatMap, Pareto, Ratios, Scatter, Stack};
-    let kind = figure.kind.name();
+    let (kind, known) = figure.kind.description();
+    if !is_fit(&figure.name) || figure.name.is_empty() || figure.name.starts_with('.') {
+        let most = limits::FILE_NAME_CHARACTERS;
+        let what = "the name is a part of file names";
+        return Err(format!(
+            "{what}: 1 to {most} of letters, digits, `-`, `_` and `.`"
+        ));
+    }
     if figure.x.is_none() && matches!(figure.kind, Curve | HeatMap | Pareto | Scatter) {
         return Err(format!("a {kind} needs `x`"));
     }
+    let (count, most) = (figure.parts.len(), limits::PARTS);
     match figure.kind {
-        Stack => parts(figure)?,
-        Ratios => {}
+        Stack if !(2..=most).contains(&count) => {
+            let parts = units::plural(count as u64, "name");
+            return Err(format!("`parts` has {parts}; a stack needs 2 to {most}"));
+        }
+        Stack | Ratios => {}
         _ if figure.y.is_empty() => return Err(format!("a {kind} needs `y`")),
         _ => {}
     }
-    let known = figure.kind.keys();
     let set = toml::Table::try_from(figure).map_err(|error| error.to_string())?;
     let is_vain = |(key, value): &(&String, &toml::Value)| {
         let is_default = *key == "scale" && value.as_str() == Some("linear");
-        !is_default && !COMMON.contains(&key.as_str()) && !known.contains(&key.as_str())
+        !is_default
+            && !COMMON
+                .split(' ')
+                .chain(known.split(' '))
+                .any(|it| it == *key)
     };
     match set.iter().find(is_vain) {
         Some((key, _)) => Err(format!("`{key}` has no effect on a {kind}")),
@@ -69,129 +110,121 @@ fn keys(figure: &Figure) -> Result<(), String> {
     }
 }
 
-/// The keys of every kind.
-const COMMON: [&str; 7] = ["name", "kind", "title", "y-title", "panel", "only", "stage"];
-
-/// The parts of a stack.
-fn parts(figure: &Figure) -> Result<(), String> {
-    let (count, most) = (figure.parts.len(), limits::PARTS);
-    if !(2..=most).contains(&count) {
-        let parts = units::plural(count as u64, "name");
-        return Err(format!("`parts` has {parts}; a stack needs 2 to {most}"));
-    }
-    let mut seen = HashSet::new();
-    match figure.parts.iter().find(|name| !seen.insert(*name)) {
-        Some(twice) => Err(format!("`parts` has `{twice}` twice")),
-        None => Ok(()),
-    }
-}
-
+/// The names of factors and metrics, and the values of factors.
 fn names(figure: &Figure, plan: &Plan) -> Result<(), String> {
-    use FigureKind::{Bars, Cdf, Deciles, HeatMap, Stack, Table};
-    let is_grouped = matches!(figure.kind, Bars | Table | HeatMap | Stack);
-    let x = if is_grouped {
-        Known::Factor
-    } else {
+    use FigureKind::{Cdf, Deciles, HeatMap};
+    let is_plane = matches!(figure.kind, FigureKind::Curve) || figure.kind.is_of_cells();
+    let of_x = if is_plane {
         Known::Either
+    } else {
+        Known::Factor
     };
     // A distribution may be of an artefact; deciles and heat maps are of a series.
-    let has_metric = !matches!(figure.kind, Cdf | Deciles | HeatMap | Stack);
-    let named = [
-        ("x", figure.x.as_ref(), x),
-        (
-            "y",
-            Some(&figure.y).filter(|it| has_metric && !it.is_empty()),
-            Known::Metric,
-        ),
+    let has_metric = !matches!(figure.kind, Cdf | Deciles | HeatMap) && !figure.y.is_empty();
+    let one = [
+        ("x", figure.x.as_ref(), of_x),
+        ("y", Some(&figure.y).filter(|_| has_metric), Known::Metric),
         ("by", figure.by.as_ref(), Known::Factor),
         ("panel", figure.panel.as_ref(), Known::Factor),
         ("size", figure.size.as_ref(), Known::Either),
         ("shade", figure.shade.as_ref(), Known::Either),
         ("knee", figure.knee.as_ref(), Known::Metric),
     ];
-    for (key, name, known) in named {
+    let marks = figure
+        .marks
+        .iter()
+        .map(|name| ("marks", Some(name), Known::Metric));
+    let parts = figure
+        .parts
+        .iter()
+        .map(|name| ("parts", Some(name), Known::Metric));
+    let only = figure
+        .only
+        .keys()
+        .map(|name| ("only", Some(name), Known::Factor));
+    for (key, name, known) in one.into_iter().chain(marks).chain(parts).chain(only) {
         name.map_or(Ok(()), |name| find_of(key, plan, name, known))?;
     }
-    for name in &figure.marks {
-        find_of("marks", plan, name, Known::Metric)?;
+    for (name, value) in &figure.only {
+        check_value(plan, name, value).map_err(|what| format!("`only`: {what}"))?;
     }
-    for name in &figure.parts {
-        find_of("parts", plan, name, Known::Metric)?;
+    let stage = figure
+        .stage
+        .as_ref()
+        .filter(|name| plan.stage(name).is_none());
+    if let Some(name) = stage {
+        let known = nearest(
+            name,
+            plan.stages.iter().map(|it| it.name.as_str()).collect(),
+        );
+        return Err(format!("`stage`: no stage is named `{name}`; {known}"));
     }
     if figure.kind == FigureKind::Ratios && plan.published.is_empty() {
         return Err("a ratios figure needs published values (`[[published]]`)".to_owned());
     }
-    if plan.factor(&figure.y).is_some() {
-        return Err(format!(
+    match plan.factor(&figure.y) {
+        Some(it) => Err(format!(
             "`y` is the factor `{}`: it is not measured",
-            figure.y
-        ));
+            it.name
+        )),
+        None => Ok(()),
     }
-    if figure.by.is_some() && figure.by == figure.x {
-        return Err("`by` and `x` are the same factor".to_owned());
-    }
-    if let Some(name) = figure.panel.as_ref()
-        && [figure.x.as_ref(), figure.by.as_ref()].contains(&Some(name))
-    {
-        return Err(format!("`panel` is `{name}`, as `x` or `by` is"));
-    }
-    Ok(())
 }
 
-fn values(figure: &Figure, plan: &Plan) -> Result<(), String> {
-    for (name, value) in &figure.only {
-        find_of("only", plan, name, Known::Factor)?;
-        check_value(plan, name, value).map_err(|what| format!("`only`: {what}"))?;
+/// One name in two places.
+fn clash(figure: &Figure) -> Option<String> {
+    let mut seen = HashSet::new();
+    if let Some(twice) = figure.parts.iter().find(|name| !seen.insert(*name)) {
+        return Some(format!("`parts` has `{twice}` twice"));
     }
-    if let Some(name) = &figure.stage
-        && plan.stage(name).is_none()
-    {
-        let stages = plan.stages.iter().map(|stage| stage.name.as_str());
-        let known = nearest(name, stages.collect());
-        return Err(format!("`stage`: no stage is named `{name}`; {known}"));
+    if figure.by.is_some() && figure.by == figure.x {
+        return Some("`by` and `x` are the same factor".to_owned());
     }
+    let shown = [figure.x.as_ref(), figure.by.as_ref()];
+    let panel = figure
+        .panel
+        .as_ref()
+        .filter(|name| shown.contains(&Some(name)));
+    panel.map(|name| format!("`panel` is `{name}`, as `x` or `by` is"))
+}
+
+fn units_of(figure: &Figure, plan: &Plan) -> Option<String> {
     let mut drawn = figure.drawn().filter_map(|name| plan.metric(name));
-    let first = drawn.next();
-    if let (Some(of), Some(shown)) = (first, &figure.unit)
-        && of.unit.to(shown).is_none()
+    let Metric { name, unit, .. } = drawn.next()?;
+    if let Some(shown) = figure
+        .unit
+        .as_ref()
+        .filter(|shown| unit.to(shown).is_none())
     {
-        return Err(format!(
-            "`unit`: `{}` is in `{}`, not `{shown}`",
-            of.name, of.unit
-        ));
+        return Some(format!("`unit`: `{name}` is in `{unit}`, not `{shown}`"));
     }
-    if let Some(first) = first
-        && let Some(other) = drawn.find(|it| it.unit.to(&first.unit).is_none())
-    {
-        return Err(format!(
-            "`parts`: `{}` is in `{}` and `{}` in `{}`, which have no sum",
-            first.name, first.unit, other.name, other.unit
-        ));
+    let other = drawn.find(|it| it.unit.to(unit).is_none())?;
+    let (of_other, other) = (&other.unit, &other.name);
+    let parts = format!("`{name}` is in `{unit}` and `{other}` in `{of_other}`");
+    Some(format!("`parts`: {parts}, which have no sum"))
+}
+
+/// Metrics of which it must be known which values are better.
+fn directions(figure: &Figure, plan: &Plan) -> Option<String> {
+    let better = |name: &String| plan.metric(name).map_or(Better::Neither, |it| it.better);
+    let knee = figure
+        .knee
+        .as_ref()
+        .filter(|name| better(name) != Better::Lower);
+    if let Some(name) = knee {
+        let what = "must be a metric of which lower values are better";
+        return Some(format!("`knee`: `{name}` {what}"));
     }
-    if let Some(name) = &figure.knee
-        && plan
-            .metric(name)
-            .is_none_or(|it| it.better != Better::Lower)
-    {
-        return Err(format!(
-            "`knee`: `{name}` must be a metric of which lower values are better"
-        ));
-    }
+    let is_front = figure.kind == FigureKind::Pareto;
     let sides = [("x", figure.x.as_ref()), ("y", Some(&figure.y))];
-    let fronts = sides
-        .into_iter()
-        .filter(|_| figure.kind == FigureKind::Pareto);
+    let sides = sides.into_iter().filter(|_| is_front);
     let marks = figure.marks.iter().map(|name| ("marks", Some(name)));
-    for (key, name) in fronts.chain(marks) {
-        let better = name.and_then(|name| plan.metric(name)).map(|it| it.better);
-        if matches!(better, None | Some(Better::Neither)) {
-            let name = name.map(String::as_str).unwrap_or_default();
-            return Err(format!(
-                "`{key}`: `{name}` must be a metric of which higher or lower values are better"
-            ));
-        }
-    }
-    Ok(())
+    let mut named = sides
+        .chain(marks)
+        .filter_map(|(key, name)| Some((key, name?)));
+    let (key, name) = named.find(|(_, name)| better(name) == Better::Neither)?;
+    let what = "must be a metric of which higher or lower values are better";
+    Some(format!("`{key}`: `{name}` {what}"))
 }
 
 /// [`find`], with the key in the problem.
@@ -254,55 +287,5 @@ fn nearest(name: &str, names: Vec<&str>) -> String {
         (true, 0) => "there is none".to_owned(),
         (true, 1..=12) => format!("known: {}", units::listed(&quoted(names))),
         (true, count) => format!("none of the {count} known names is similar"),
-    }
-}
-
-impl FigureKind {
-    /// Whether each cell has a marker of its own, whatever `x` is.
-    pub(crate) fn is_of_cells(self) -> bool {
-        matches!(self, Self::Scatter | Self::Pareto)
-    }
-
-    /// The keys that have an effect on it, beyond those of every kind.
-    fn keys(self) -> &'static [&'static str] {
-        match self {
-            Self::Curve => &[
-                "x",
-                "y",
-                "by",
-                "unit",
-                "scale",
-                "x-scale",
-                "knee",
-                "diagonal",
-                "diagonal-title",
-            ],
-            Self::Cdf => &["y", "by", "unit", "scale", "x-scale"],
-            Self::Bars => &["x", "y", "by", "unit", "scale"],
-            Self::Deciles => &["y", "unit", "classes"],
-            Self::Scatter | Self::Pareto => &[
-                "x", "y", "by", "unit", "scale", "x-scale", "size", "shade", "marks",
-            ],
-            Self::HeatMap => &["x", "y", "unit", "step-s"],
-            Self::Table => &["x", "y", "by", "unit"],
-            Self::Stack => &["x", "parts", "by", "unit"],
-            Self::Ratios => &["y"],
-        }
-    }
-
-    /// Its name in files.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Curve => "curve",
-            Self::Cdf => "cdf",
-            Self::Bars => "bars",
-            Self::Deciles => "deciles",
-            Self::Scatter => "scatter",
-            Self::HeatMap => "heat-map",
-            Self::Pareto => "pareto",
-            Self::Table => "table",
-            Self::Stack => "stack",
-            Self::Ratios => "ratios",
-        }
     }
 }

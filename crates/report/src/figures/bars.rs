@@ -3,6 +3,7 @@
 //! A bar's length is the value only on an axis from 0. On a logarithmic or fitted axis, and where
 //! values are negative, a marker replaces the bar.
 
+use super::cells::interval_mark;
 use super::dimension::{NAMES, PLOT_WIDTH, names_side};
 use super::grid::{Grid, Placed};
 use super::panel::Panel;
@@ -41,9 +42,8 @@ pub(super) fn scene(panel: &Panel) -> Scene {
             .filter(|other| other.curve.0 < it.curve.0)
             .count() as f64;
         let at = it.at as f64 + (before - (beside.count() as f64 - 1.0) / 2.0) * width;
-        let plain = it.position.plain.as_str();
         if let Some(of) = Summary::of(it.point, panel.y) {
-            let mark = panel.median(it.curve, it.point, plain, &of);
+            let mark = panel.median(it, &of);
             let marker = Mark {
                 at: vec![(at, of.value)],
                 size: 1.6,
@@ -71,18 +71,12 @@ pub(super) fn scene(panel: &Panel) -> Scene {
                 (Scale::Linear, _) => scene.marks.push(bar),
                 _ => scene.marks.push(marker),
             }
-            scene.marks.extend(panel.interval(&of, at));
+            scene.marks.extend(interval_mark(&of, at));
         }
         scene
             .marks
             .extend(trials(panel, it, (at, width), width * place >= ROOMY));
-        let at = (plain, Some(at));
-        scene
-            .marks
-            .extend(panel.published_mark(it.curve, it.point, at));
-        scene
-            .marks
-            .extend(panel.missing_mark(it.curve, it.point, at));
+        scene.marks.extend(panel.beside(it, Some(at)));
     }
     scene.notes.extend(notes::without_value(panel, panel.y));
     scene.notes.extend(notes::bounds(panel, panel.y));
@@ -101,8 +95,7 @@ fn trials(panel: &Panel, placed: &Placed, (at, width): (f64, f64), is_roomy: boo
     let marks = trials.map(|&trial| {
         let aside = (f64::from(trial.number) + 0.5) / planned - 0.5;
         let own = at + 0.7 * width * aside;
-        let place = (placed.position.plain.as_str(), Some(own));
-        let mark = panel.trial(placed.curve, placed.point, trial, place);
+        let mark = panel.trial(placed, trial, Some(own));
         let is_drawn = is_roomy && planned > 1.0;
         Mark {
             shape: Shape::Dot,

@@ -2,8 +2,10 @@
 //! missing, with the words under the pointer and the rows of the CSV.
 
 use super::dimension::Dimension;
-use super::panel::{Curve, Panel, Point, Trial};
+use super::grid::Placed;
+use super::panel::{Panel, Point, Trial};
 use super::summary::{self, Summary};
+use crate::cell::CONFIDENCE;
 use crate::chart::mark::{Bound, Mark, Shape, State};
 use crate::units;
 
@@ -18,157 +20,114 @@ pub(super) use row;
 pub(super) type Row = Vec<(String, String)>;
 
 impl<'a> Panel<'a> {
-    /// The columns that every row begins with.
-    pub(super) fn row(
-        &self,
-        curve: &Curve,
-        row: &str,
-        trial: &str,
-        x: &str,
-        y: Option<f64>,
-    ) -> Row {
-        let of_x = self.figure.x.as_deref().unwrap_or("cell");
+    /// A mark that is not drawn yet, with the columns that every row of the CSV begins with.
+    pub(super) fn mark(&self, of: &Placed, row: &str, trial: &str, y: Option<f64>) -> Mark {
+        let x = self.figure.x.as_deref().unwrap_or("cell");
         let y = y.map(|it| it.to_string()).unwrap_or_default();
-        row! {
-            "curve" => curve.name, "row" => row, "trial" => trial, of_x => x, self.y.name() => y,
+        let row = row! {
+            "curve" => of.curve.1.name, "row" => row, "trial" => trial, x => of.position.plain,
+            self.y.name() => y,
+        };
+        Mark {
+            row,
+            ..Mark::told(Some(of.curve.0), String::new())
         }
     }
 
-    /// A trial whose value of `x` is `x`, at `at` along the axis.
-    pub(super) fn trial(
-        &self,
-        (index, curve): (usize, &Curve),
-        point: &Point,
-        trial: Trial,
-        (x, at): (&str, Option<f64>),
-    ) -> Mark {
-        let y = self.y;
-        let value = y.of_record(trial.record);
+    /// A trial at a place along the axis.
+    pub(super) fn trial(&self, of: &Placed, trial: Trial, at: Option<f64>) -> Mark {
+        let (y, curve) = (self.y, of.curve.1);
+        let Some(value) = y.of_record(trial.record) else {
+            return Mark::default();
+        };
         let is_bound = summary::is_bound(trial.measured, y);
         let state = summary::state(trial.measured, y.name());
-        let number = match point.planned {
+        let number = match of.point.planned {
             0 | 1 => String::new(),
             planned => format!(", trial {} of {planned}", trial.number + 1),
         };
-        let text = value.map(|it| y.text(it)).unwrap_or_default();
         // The place along a metric is that of the trial.
         let (name, place) = match (self.x, at) {
-            (Some(x @ Dimension::Metric(_)), Some(at)) => {
-                (curve.name.clone(), format!(" {}", x.place(at)))
-            }
-            _ => (self.point_name(curve, point), String::new()),
+            (Some(x @ Dimension::Metric(_)), Some(at)) => (curve.name.clone(), x.place(at)),
+            _ => (self.point_name(curve, of.point), String::new()),
         };
-        let bound = units::lower_bound(is_bound);
+        let space = if place.is_empty() { "" } else { " " };
+        let text = format!(
+            "{}{}{space}{place}",
+            units::lower_bound(is_bound),
+            y.text(value)
+        );
         let aside = self.aside(&trial.record.factors);
-        let hint = format!("{name}: {bound}{text}{place}{aside}{number}{}", why(&state));
-        let mut row = self.row(curve, "trial", &trial.record.id, x, value);
-        // Where nothing was measured, only the trial is known.
-        row.retain(|_| value.is_some());
         Mark {
-            at: at.zip(value).into_iter().collect(),
-            series: Some(index),
+            at: at.map(|at| (at, value)).into_iter().collect(),
+            bound: Bound::y(is_bound),
+            hint: format!("{name}: {text}{aside}{number}{}", why(&state)),
             state,
-            bound: Bound {
-                x: false,
-                y: is_bound,
-            },
-            hint,
-            row,
-            ..Mark::default()
+            ..self.mark(of, "trial", &trial.record.id, Some(value))
         }
     }
 
     /// The median of a point, told and in the CSV.
-    pub(super) fn median(
-        &self,
-        (index, curve): (usize, &Curve),
-        point: &Point,
-        x: &str,
-        of: &Summary,
-    ) -> Mark {
-        let y = self.y;
-        let mut row = self.row(curve, "median", "", x, Some(of.value));
-        row.extend(interval(of));
+    pub(super) fn median(&self, of: &Placed, summary: &Summary) -> Mark {
+        let words = words(self.y, summary);
+        let mut mark = self.mark(of, "median", "", Some(summary.value));
+        mark.row.extend(interval(summary));
         Mark {
-            series: Some(index),
-            state: of.state.clone(),
-            bound: Bound {
-                x: false,
-                y: of.is_bound,
-            },
-            hint: format!("{}: {}", self.point_name(curve, point), words(y, of)),
-            tells: format!("{} {}", self.cell_place(point), words(y, of)),
-            row,
-            ..Mark::default()
+            state: summary.state.clone(),
+            bound: Bound::y(summary.is_bound),
+            hint: format!("{}: {words}", self.point_name(of.curve.1, of.point)),
+            tells: format!("{} {words}", self.place(of.point)),
+            ..mark
         }
     }
 
     /// Where a point is, within its curve.
-    fn cell_place(&self, point: &Point) -> String {
+    fn place(&self, point: &Point) -> String {
         let at = self.x.zip(point.at).map(|(x, at)| x.place(at));
         let cell = Some(self.cell_name(point.factors)).filter(|name| !name.is_empty());
         let parts: Vec<String> = at.into_iter().chain(cell).collect();
         parts.join(", ")
     }
 
-    /// What others published for a point.
-    pub(super) fn published_mark(
-        &self,
-        (index, curve): (usize, &Curve),
-        point: &Point,
-        (x, at): (&str, Option<f64>),
-    ) -> Option<Mark> {
-        let (value, source) = self.published(point, self.y.name())?;
-        let text = self.y.text(value);
-        let name = self.point_name(curve, point);
-        Some(Mark {
-            at: at.map(|at| (at, value)).into_iter().collect(),
-            series: Some(index),
-            state: State::Published(source.to_owned()),
-            hint: format!("{name}: published {text}, {source}"),
-            tells: format!("{} published {text}", self.cell_place(point)),
-            row: self.row(curve, "published", "", x, Some(value)),
-            ..Mark::default()
-        })
-    }
-
-    /// The trials that a point lacks.
-    pub(super) fn missing_mark(
-        &self,
-        (index, curve): (usize, &Curve),
-        point: &Point,
-        (x, at): (&str, Option<f64>),
-    ) -> Option<Mark> {
-        let (missing, planned) = (point.missing(), point.planned);
-        (missing > 0).then(|| Mark {
+    /// What others published for a point, and what it lacks, at a place along the axis.
+    pub(super) fn beside(&self, of: &Placed, at: Option<f64>) -> impl Iterator<Item = Mark> {
+        let name = self.point_name(of.curve.1, of.point);
+        let published = self
+            .published(of.point, self.y.name())
+            .map(|(value, source)| {
+                let text = format!("published {}", self.y.text(value));
+                Mark {
+                    at: at.map(|at| (at, value)).into_iter().collect(),
+                    state: State::Published(source.to_owned()),
+                    hint: format!("{name}: {text}, {source}"),
+                    tells: format!("{} {text}", self.place(of.point)),
+                    ..self.mark(of, "published", "", Some(value))
+                }
+            });
+        let (missing, planned) = (of.point.missing(), of.point.planned);
+        let missing = (missing > 0).then(|| Mark {
             at: at.map(|at| (at, f64::NAN)).into_iter().collect(),
-            series: Some(index),
             state: State::Missing(format!("{missing} of {planned}")),
-            hint: format!(
-                "{}: {missing} of {planned} trials missing",
-                self.point_name(curve, point)
-            ),
-            row: self.row(curve, "missing", "", x, None),
-            ..Mark::default()
-        })
+            hint: format!("{name}: {missing} of {planned} trials missing"),
+            ..self.mark(of, "missing", "", None)
+        });
+        published.into_iter().chain(missing)
     }
+}
 
-    /// The interval of a point, or the range of its trials.
-    pub(super) fn interval(&self, of: &Summary, at: f64) -> Option<Mark> {
-        (of.is_spread() && of.counts()).then(|| Mark {
-            shape: Shape::Interval,
-            at: vec![(at, of.low), (at, of.high)],
-            bound: Bound {
-                x: false,
-                y: of.is_open,
-            },
-            key: match of.confidence >= crate::cell::CONFIDENCE {
-                true => "95\u{a0}% interval of the median".to_owned(),
-                false => "range of the trials (six give a 95\u{a0}% interval)".to_owned(),
-            },
-            ..Mark::default()
-        })
-    }
+/// The interval of a point, or the range of its trials.
+pub(super) fn interval_mark(of: &Summary, at: f64) -> Option<Mark> {
+    let key = match of.confidence >= CONFIDENCE {
+        true => "95\u{a0}% interval of the median",
+        false => "range of the trials (six give a 95\u{a0}% interval)",
+    };
+    (of.is_spread() && of.counts()).then(|| Mark {
+        shape: Shape::Interval,
+        at: vec![(at, of.low), (at, of.high)],
+        bound: Bound::y(of.is_open),
+        key: key.to_owned(),
+        ..Mark::default()
+    })
 }
 
 /// The columns of an interval.

@@ -7,6 +7,7 @@
 use measure::{KNEE_FACTOR, Knee, TailPoint};
 
 use super::dimension::Dimension;
+use super::grid::{Placed, Position};
 use super::panel::{Curve, Panel, Point, Trial};
 use super::summary::{self, Summary};
 use super::{against, notes, series, values};
@@ -50,24 +51,28 @@ pub(super) fn scene(panel: &Panel) -> Scene {
 
 /// The marks of a point: its trials, what is missing or published, and its median, which the line
 /// draws unless it is of trials that fail.
-fn points(panel: &Panel, x: Dimension, own: (usize, &Curve), point: &Point) -> Vec<Mark> {
+fn points(panel: &Panel, x: Dimension, curve: (usize, &Curve), point: &Point) -> Vec<Mark> {
     // On the diagonal, different values of `x` are apart already.
     let is_spread = !panel.figure.diagonal && panel.is_over_setting();
-    let plain = |at: Option<f64>| at.map(|at| x.plain(at)).unwrap_or_default();
+    let placed = |at| Placed {
+        at: 0,
+        position: Position::of(x, at),
+        curve,
+        point,
+    };
     let trials = point.trials.iter().map(|&trial| {
         let at = x.of_record(trial.record);
-        let mark = panel.trial(own, point, trial, (&plain(at), at));
+        let mark = panel.trial(&placed(at), trial, at);
         let aside = if is_spread { aside(trial, point) } else { 0.0 };
         Mark { aside, ..mark }
     });
     let mut marks: Vec<Mark> = trials.collect();
-    let place = plain(point.at);
-    marks.extend(panel.missing_mark(own, point, (&place, point.at)));
-    marks.extend(panel.published_mark(own, point, (&place, point.at)));
+    let placed = placed(point.at);
+    marks.extend(panel.beside(&placed, point.at));
     if let Some(of) = Summary::of(point, panel.y) {
         let is_failing = matches!(of.state, State::Failing(_)) && of.is_spread();
         let at = point.at.filter(|_| is_failing).map(|at| (at, of.value));
-        let mark = panel.median(own, point, &place, &of);
+        let mark = panel.median(&placed, &of);
         marks.push(Mark {
             at: at.into_iter().collect(),
             size: 1.5,
@@ -168,27 +173,27 @@ fn knee_of(curve: &Curve, metric: &str) -> Option<f64> {
     Knee::of(&points, KNEE_FACTOR).map(|knee| knee.level)
 }
 
-fn knee_mark(
-    panel: &Panel,
-    (index, curve): (usize, &Curve),
-    x: Dimension,
-    at: f64,
-) -> Option<Mark> {
-    let point = curve.points.iter().find(|point| point.at == Some(at))?;
+fn knee_mark(panel: &Panel, curve: (usize, &Curve), x: Dimension, at: f64) -> Option<Mark> {
+    let point = curve.1.points.iter().find(|point| point.at == Some(at))?;
     let (of, place) = (Summary::of(point, panel.y)?, x.place(at));
+    let position = Position::of(x, Some(at));
+    let placed = Placed {
+        at: 0,
+        position,
+        curve,
+        point,
+    };
     Some(Mark {
         shape: Shape::Ring(KNEE),
         at: vec![(at, of.value)],
-        series: Some(index),
         hint: format!(
             "{}: the knee, {}",
-            curve.name,
+            curve.1.name,
             place.trim_start_matches("at ")
         ),
         tells: format!("knee {place}"),
         key: "knee".to_owned(),
-        row: panel.row(curve, "knee", "", &x.plain(at), None),
-        ..Mark::default()
+        ..panel.mark(&placed, "knee", "", None)
     })
 }
 

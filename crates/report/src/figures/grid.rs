@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::dimension::Dimension;
 use super::panel::{Curve, Panel, Point};
 use crate::record::Factor;
 
@@ -27,12 +28,21 @@ pub(super) struct Position {
     pub(super) plain: String,
 }
 
+impl Position {
+    pub(super) fn of(x: Dimension, at: Option<f64>) -> Self {
+        Self {
+            label: at.map(|at| x.text(at)).unwrap_or_default(),
+            plain: at.map(|at| x.plain(at)).unwrap_or_default(),
+        }
+    }
+}
+
 /// A point at its place.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Placed<'p, 'a> {
     /// The index of its position.
     pub(super) at: usize,
-    pub(super) position: &'p Position,
+    pub(super) position: Position,
     /// The curve and its index among those drawn.
     pub(super) curve: (usize, &'p Curve<'a>),
     pub(super) point: &'p Point<'a>,
@@ -67,6 +77,7 @@ impl<'p, 'a> Grid<'p, 'a> {
             let placed = self.positions.iter().enumerate().zip(points);
             placed.filter_map(move |((at, position), point)| {
                 let point = (*point)?;
+                let position = position.clone();
                 Some(Placed {
                     at,
                     position,
@@ -116,10 +127,7 @@ fn key_of(panel: &Panel, point: &Point) -> Key {
 
 fn position_of(panel: &Panel, point: &Point) -> Position {
     if let Some((x, at)) = panel.x.zip(point.at) {
-        return Position {
-            label: x.text(at),
-            plain: x.plain(at),
-        };
+        return Position::of(x, Some(at));
     }
     let text = |factor: &&Factor| Some(factor.value_text(point.factors.get(&factor.name)?));
     let values: Vec<String> = panel.telling.iter().filter_map(text).collect();

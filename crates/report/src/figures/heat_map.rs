@@ -124,7 +124,7 @@ fn tiles(
     (least, greatest): (f64, f64),
     unit: &Unit,
 ) -> Vec<Mark> {
-    let (step, position) = (panel.figure.step_s, row.placed.position);
+    let (step, position) = (panel.figure.step_s, &row.placed.position);
     let (y, x) = (
         row.placed.at as f64,
         panel.figure.x.as_deref().unwrap_or("cell"),

@@ -163,10 +163,7 @@ fn stack(panel: &Panel, metrics: &[&Metric], placed: &Placed, at: f64) -> Vec<Ma
                 series: Some(index),
                 hint: format!("{name}: {} {}", metric.title, words(y, &of)),
                 tells: format!("{name} {}", y.text(of.value)),
-                bound: Bound {
-                    x: false,
-                    y: of.is_bound,
-                },
+                bound: Bound::y(of.is_bound),
                 row: [row("median", of.value), interval(&of)].concat(),
                 state: of.state.clone(),
                 ..Mark::default()

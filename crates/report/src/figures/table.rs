@@ -32,7 +32,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     };
     let series = series(panel).into_iter().map(unnamed).collect();
     let mut scene = Scene::new(against(panel), axes, series);
-    scene.marks = grid.placed().map(|placed| mark(panel, placed)).collect();
+    scene.marks = grid.placed().map(|placed| mark(panel, &placed)).collect();
     scene.words = Some(Words {
         caption: if figure.by.is_some() {
             quantity.clone()
@@ -64,23 +64,19 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     scene
 }
 
-fn mark(panel: &Panel, placed: Placed) -> Mark {
-    let (column, curve) = placed.curve;
-    let plain = &placed.position.plain;
+fn mark(panel: &Panel, placed: &Placed) -> Mark {
     let of = Summary::of(placed.point, panel.y);
-    let missing = placed.point.missing();
     let mut mark = match &of {
-        Some(of) => panel.median(placed.curve, placed.point, plain, of),
+        Some(of) => panel.median(placed, of),
         None => Mark {
-            series: Some(column),
             state: State::Missing("no value".to_owned()),
             tells: format!("{} no value", placed.position.label),
-            row: panel.row(curve, "median", "", plain, None),
-            ..Mark::default()
+            ..panel.mark(placed, "median", "", None)
         },
     };
     let mut lines = of.map_or(vec!["no value".to_owned()], |of| lines(panel, &of));
-    mark.row.extend(row! { "missing" => missing });
+    mark.row
+        .extend(row! { "missing" => placed.point.missing() });
     if let Some((value, source)) = panel.published(placed.point, panel.y.name()) {
         let text = format!("published {}", text(panel, value));
         mark.tells.push_str(&format!(", {text}"));
@@ -88,9 +84,10 @@ fn mark(panel: &Panel, placed: Placed) -> Mark {
         mark.row
             .extend(row! { "published" => value, "source" => source });
     }
+    let at = vec![(placed.curve.0 as f64, placed.at as f64)];
     Mark {
         shape: Shape::Words(lines),
-        at: vec![(column as f64, placed.at as f64)],
+        at,
         ..mark
     }
 }
