@@ -566,6 +566,42 @@ fn all_data_lies_within_the_frame_and_the_legend_without() {
 }
 
 #[test]
+fn runs_with_little_or_hostile_in_them_still_draw() {
+    let full = || ladder(&["a", "b", "c"]);
+    let (mut empty, mut one, mut zero, mut hostile) = (full(), full(), full(), full());
+    empty.records.clear();
+    one.records.truncate(1);
+    for record in &mut zero.records {
+        let Outcome::Measured(measured) = &mut record.outcome else {
+            continue;
+        };
+        measured.metrics.values_mut().for_each(|it| *it = 0.0);
+    }
+    let script = "</title><script>\"'&";
+    hostile.plan.published[0].source = script.to_owned();
+    hostile.plan.factors[0].title = script.to_owned();
+    hostile.measured("main-004-01").fault = Some(fault(FaultClass::Failing, script));
+    for (name, run) in [
+        ("empty", empty),
+        ("one", one),
+        ("zero", zero),
+        ("hostile", hostile),
+    ] {
+        for figure in &run.plan.figures {
+            let svg = drawn(&run, &figure.name).svg;
+            let is_number = !svg.contains("NaN") && !svg.contains("inf");
+            assert!(
+                is_number && !svg.contains("<script"),
+                "{name} {}",
+                figure.name
+            );
+            assert!(svg.contains(r##"fill="#FFFFFF""##), "white paper");
+            Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+}
+
+#[test]
 fn the_description_has_the_values_of_each_series() {
     let run = ladder(&["a", "c"]);
     let svg = drawn(&run, "curve").svg;
