@@ -46,17 +46,20 @@ impl<'a> Panel<'a> {
             0 | 1 => String::new(),
             planned => format!(", trial {} of {planned}", trial.number + 1),
         };
-        // The place along a metric is that of the trial.
-        let (name, place) = match (self.x, at) {
-            (Some(x @ Dimension::Metric(_)), Some(at)) => (curve.name.clone(), x.place(at)),
-            _ => (self.point_name(curve, of.point), String::new()),
+        // Along a metric, the place is that of the trial.
+        let (along, place) = match (self.x, of.point.at, at) {
+            (Some(x @ Dimension::Factor(_)), Some(at), _) => (Some(x.place(at)), String::new()),
+            (Some(x), _, Some(at)) => (None, format!(" {}", x.place(at))),
+            _ => (None, String::new()),
         };
-        let space = if place.is_empty() { "" } else { " " };
-        let text = format!(
-            "{}{}{space}{place}",
-            units::lower_bound(is_bound),
-            y.text(value)
-        );
+        let by = self.figure.by.as_ref().map(|_| curve.short.clone());
+        let name: Vec<String> = by.into_iter().chain(along).collect();
+        let name = if name.is_empty() {
+            curve.name.clone()
+        } else {
+            name.join(", ")
+        };
+        let text = format!("{}{}{place}", units::lower_bound(is_bound), y.text(value));
         let aside = self.aside(&trial.record.factors);
         Mark {
             at: at.map(|at| (at, value)).into_iter().collect(),
