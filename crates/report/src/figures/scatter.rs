@@ -4,9 +4,10 @@
 //! Area shows `size`, shade shows `shade`, colour and shape show `by`. Crossed lines through a
 //! marker are the intervals of its medians, where there is room.
 
-use super::cells::{row, why};
+use super::cells::{row, why, words};
 use super::dimension::Dimension;
-use super::panel::{Curve, Panel, Point};
+use super::grid::{Placed, Position};
+use super::panel::Panel;
 use super::summary::Summary;
 use super::{against, notes, series};
 use crate::chart::Ramp;
@@ -35,8 +36,7 @@ const BEST: [&str; 4] = [
 
 /// A cell with `x` and `y`.
 struct Cell<'p, 'a> {
-    curve: (usize, &'p Curve<'a>),
-    point: &'p Point<'a>,
+    placed: Placed<'p, 'a>,
     name: String,
     x: Summary,
     y: Summary,
@@ -56,7 +56,7 @@ impl Cell<'_, '_> {
     }
 
     fn value(&self, of: Dimension) -> Option<f64> {
-        Some(Summary::of(self.point, of)?.value)
+        Some(Summary::of(self.placed.point, of)?.value)
     }
 }
 
@@ -74,31 +74,33 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     for curve in panel.curves.iter().enumerate() {
         for point in &curve.1.points {
             let name = panel.point_name(curve.1, point);
-            match Summary::of(point, x).zip(Summary::of(point, y)) {
-                Some((x, y)) => cells.push(Cell {
-                    curve,
-                    point,
-                    name,
-                    x,
-                    y,
-                }),
-                None => without.push(name),
-            }
+            let Some((x_of, y)) = Summary::of(point, x).zip(Summary::of(point, y)) else {
+                without.push(name);
+                continue;
+            };
+            let position = Position::of(x, Some(x_of.value));
+            let placed = Placed {
+                at: 0,
+                position,
+                curve,
+                point,
+            };
+            cells.push(Cell {
+                placed,
+                name,
+                x: x_of,
+                y,
+            });
         }
     }
     let published: Vec<Mark> = cells
         .iter()
-        .filter_map(|it| published(panel, x, it))
+        .flat_map(|it| published(panel, x, it))
         .collect();
     let has_intervals = cells.len() <= UNCROWDED && cells.iter().any(|it| it.y.is_spread());
     let axes = axes(panel, x, &cells, &published);
     let mut scene = Scene::new(against(panel), axes, series(panel));
-    let scaled = [&figure.size, &figure.shade].map(|name| {
-        let of = Dimension::of(panel.plan, name.as_ref()?);
-        let values = || cells.iter().filter_map(|it| it.value(of));
-        let range = values().reduce(f64::min).zip(values().reduce(f64::max));
-        Some(Scaled { of, range })
-    });
+    let scaled = [&figure.size, &figure.shade].map(|name| scaled(panel, &cells, name));
     let front = front(panel, x, &cells);
     let mut markers: Vec<Mark> = Vec::new();
     for (index, it) in cells.iter().enumerate() {
@@ -148,6 +150,13 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     scene
 }
 
+fn scaled<'a>(panel: &Panel<'a>, cells: &[Cell], name: &'a Option<String>) -> Option<Scaled<'a>> {
+    let of = Dimension::of(panel.plan, name.as_ref()?);
+    let values = || cells.iter().filter_map(|it| it.value(of));
+    let range = values().reduce(f64::min).zip(values().reduce(f64::max));
+    Some(Scaled { of, range })
+}
+
 /// Both axes over all that is drawn.
 fn axes(panel: &Panel, x: Dimension, cells: &[Cell], published: &[Mark]) -> (Side, Side) {
     let others = published.iter().flat_map(|it| it.at.clone());
@@ -195,63 +204,55 @@ fn size_of(value: f64, range: Option<(f64, f64)>) -> f64 {
 }
 
 fn marker(panel: &Panel, x: Dimension, it: &Cell, scaled: [Option<Scaled>; 2]) -> Mark {
-    let y = panel.y;
-    let words = |of: Dimension, summary: &Summary| {
-        let bound = units::lower_bound(summary.is_bound);
-        format!("{} {bound}{}", of.title(), of.text(summary.value))
+    let (name, title, bound) = (&it.name, panel.y.title(), units::lower_bound(it.x.is_bound));
+    let mut mark = panel.median(&it.placed, &it.y);
+    let mut hint = vec![format!("{} {bound}{}", x.title(), x.text(it.x.value))];
+    if it.x.is_spread() {
+        let [low, high] = ["low", "high"].map(|end| format!("{} {end}", x.name()));
+        mark.row.extend(row! { low => it.x.low, high => it.x.high });
+    }
+    for Scaled { of, .. } in scaled.into_iter().flatten() {
+        if let Some(value) = it.value(of) {
+            hint.push(format!("{} {}", of.title(), of.text(value)));
+            mark.row.extend(row! { of.name() => of.plain(value) });
+        }
+    }
+    hint.push(format!("{title} {}", words(panel.y, &it.y)));
+    let missing = it.placed.point.missing();
+    mark.row.extend(row! { "missing" => missing });
+    // That of `y` is among its words.
+    let reason = if it.y.counts() {
+        why(&it.x.state)
+    } else {
+        String::new()
     };
-    let mut hint = vec![format!("{}: {}", it.name, words(y, &it.y)), words(x, &it.x)];
-    let mut row = row! { "curve" => it.curve.1.name, "row" => "median", "cell" => it.name };
-    for (of, summary) in [(x, &it.x), (y, &it.y)] {
-        row.extend(row! { of.name() => of.plain(summary.value) });
-        if summary.is_spread() {
-            let [low, high] = ["low", "high"].map(|end| format!("{} {end}", of.name()));
-            row.extend(row! { low => summary.low, high => summary.high });
-        }
-    }
-    let value = |scaled: &Scaled| it.value(scaled.of);
-    for of in scaled.iter().flatten() {
-        if let Some(value) = value(of) {
-            hint.push(format!("{} {}", of.of.title(), of.of.text(value)));
-            row.extend(row! { of.of.name() => of.of.plain(value) });
-        }
-    }
-    let trials = it.point.trials.len();
-    hint.extend((trials > 1).then(|| units::plural(trials as u64, "trial")));
-    row.extend(row! { "trials" => trials, "missing" => it.point.missing() });
-    let [size, shade] = &scaled;
+    let [size, shade] = scaled;
+    let size = size.map(|of| {
+        it.value(of.of)
+            .map_or(NARROWEST, |it| size_of(it, of.range))
+    });
     let shade = shade.and_then(|scaled| {
         let (least, greatest) = scaled.range?;
-        let share = (value(&scaled)? - least) / (greatest - least);
+        let share = (it.value(scaled.of)? - least) / (greatest - least);
         Some(Ramp::of(if greatest > least { share } else { 0.5 }))
     });
     Mark {
         at: vec![it.at()],
-        series: Some(it.curve.0),
         shade,
-        size: size.map_or(PLAIN, |size| {
-            value(&size).map_or(NARROWEST, |value| size_of(value, size.range))
-        }),
+        size: size.unwrap_or(PLAIN),
         state: it.state().clone(),
         bound: Bound {
             x: it.x.is_bound,
             y: it.y.is_bound,
         },
-        hint: format!("{}{}", hint.join(", "), why(it.state())),
-        tells: format!(
-            "{} {}{}",
-            y.text(it.y.value),
-            x.place(it.x.value),
-            why(it.state())
-        ),
-        row,
-        ..Mark::default()
+        hint: format!("{name}: {}{reason}", hint.join(", ")),
+        ..mark
     }
 }
 
 /// Crossed lines along the intervals.
 fn intervals(it: &Cell) -> impl Iterator<Item = Mark> {
-    let ((x, y), series) = (it.at(), Some(it.curve.0));
+    let ((x, y), series) = (it.at(), Some(it.placed.curve.0));
     let across =
         it.x.is_spread()
             .then(|| vec![(it.x.low, y), (it.x.high, y)]);
@@ -271,23 +272,16 @@ fn intervals(it: &Cell) -> impl Iterator<Item = Mark> {
 }
 
 /// The published `y` of a cell, at its published `x` or else at its own.
-fn published(panel: &Panel, x: Dimension, it: &Cell) -> Option<Mark> {
-    let (y, source) = panel.published(it.point, panel.y.name())?;
-    let own = panel.published(it.point, x.name()).map(|it| it.0);
+fn published(panel: &Panel, x: Dimension, it: &Cell) -> Vec<Mark> {
+    let own = panel.published(it.placed.point, x.name()).map(|it| it.0);
     let at = own.unwrap_or(it.x.value);
-    let words = format!("{} {}", panel.y.text(y), x.place(at));
-    Some(Mark {
-        at: vec![(at, y)],
-        series: Some(it.curve.0),
-        state: State::Published(source.to_owned()),
-        hint: format!("{}: published {words}, {source}", it.name),
-        tells: format!("published {words}"),
-        row: row! {
-            "curve" => it.curve.1.name, "row" => "published", "cell" => it.name,
-            x.name() => x.plain(at), panel.y.name() => y,
-        },
-        ..Mark::default()
-    })
+    let placed = Placed {
+        position: Position::of(x, Some(at)),
+        ..it.placed.clone()
+    };
+    let is_missing = |mark: &Mark| matches!(mark.state, State::Missing(_));
+    let beside = panel.beside(&placed, Some(at));
+    beside.filter(|mark| !is_missing(mark)).collect()
 }
 
 /// A line through the published values of each curve.
@@ -333,7 +327,7 @@ fn front_line(front: &[usize], cells: &[Cell]) -> impl Iterator<Item = Mark> {
 fn best(cells: &[Cell], of: Dimension, shape: &'static str) -> Option<Mark> {
     let is_higher = matches!(better(of)?, measure::Better::Higher);
     let values = cells.iter().filter_map(|it| {
-        let summary = Summary::of(it.point, of).filter(Summary::counts)?;
+        let summary = Summary::of(it.placed.point, of).filter(Summary::counts)?;
         Some((it, summary.value))
     });
     let (it, value) = values.reduce(|best, next| {
