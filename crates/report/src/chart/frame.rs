@@ -33,7 +33,9 @@ pub(super) fn draw(svg: &mut Svg, field: &Field) {
     let (x, y) = (&field.x.axis, &field.y.axis);
     let (xs, ys) = (across(&x.labelled), up(&y.labelled));
     let faint = verticals(&across(&x.between), top, bottom) + &rows(&up(&y.between), left, right);
-    let grid = verticals(&xs, top, bottom) + &rows(&ys, left, right);
+    // Between names there is nothing to read off.
+    let across = if x.is_of_names { &[] } else { &xs[..] };
+    let grid = verticals(across, top, bottom) + &rows(&ys, left, right);
     let frame = verticals(&[left], top, bottom) + &rows(&[bottom], left, right);
     let ticks = verticals(&xs, bottom, bottom + TICK) + &rows(&ys, left - TICK, left);
 
