@@ -150,21 +150,25 @@ fn sample(mark: &Mark) -> Mark {
 
 /// The series that have marks, each as it is drawn.
 fn series(scene: &Scene) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    for (index, series) in scene.series.iter().enumerate() {
-        let own = |mark: &&Mark| mark.series == Some(index) && !mark.at.is_empty();
-        let mut marks: Vec<Mark> = Vec::new();
-        for mark in scene.marks.iter().filter(own) {
-            let is_kept = match mark.shape {
-                Shape::Line(line) => line != Line::PUBLISHED,
-                Shape::Bar | Shape::Point => true,
-                _ => false,
-            };
-            let is_same = |it: &Mark| discriminant(&it.shape) == discriminant(&mark.shape);
-            if is_kept && !marks.iter().any(is_same) {
-                marks.push(sample(mark));
-            }
+    let mut samples: Vec<Vec<Mark>> = vec![Vec::new(); scene.series.len()];
+    for mark in scene.marks.iter().filter(|mark| !mark.at.is_empty()) {
+        let is_kept = match mark.shape {
+            Shape::Line(line) => line != Line::PUBLISHED,
+            Shape::Bar | Shape::Point => true,
+            _ => false,
+        };
+        let own = mark
+            .series
+            .filter(|_| is_kept)
+            .and_then(|index| samples.get_mut(index));
+        let Some(own) = own else { continue };
+        let is_same = |it: &Mark| discriminant(&it.shape) == discriminant(&mark.shape);
+        if !own.iter().any(is_same) {
+            own.push(sample(mark));
         }
+    }
+    let mut entries = Vec::new();
+    for (series, mut marks) in scene.series.iter().zip(samples) {
         // Bars have the marker of their series already.
         if marks.iter().any(|it| it.shape == Shape::Bar) {
             marks.retain(|it| it.shape == Shape::Bar);
