@@ -26,6 +26,17 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
+    fn new(scale: Scale, start: f64, end: f64, labelled: impl Iterator<Item = f64>) -> Self {
+        Self {
+            scale,
+            start,
+            end,
+            labelled: labelled.collect(),
+            between: Vec::new(),
+            is_of_names: false,
+        }
+    }
+
     /// An axis over all values. Values without a position on it (not finite, or beyond
     /// [`GREATEST`]; not above 0 on a [`Scale::Log`]) are ignored. Without any value it ranges from
     /// 0 to 1 (1 to 10).
@@ -56,13 +67,10 @@ impl Axis {
 
     /// An axis with `count` places for names, at 0, 1 and so on.
     pub(crate) fn of_names(count: usize) -> Self {
+        let labelled = (0..count).map(|index| index as f64);
         Self {
-            scale: Scale::Fitted,
-            start: -0.5,
-            end: count.max(1) as f64 - 0.5,
-            labelled: (0..count).map(|index| index as f64).collect(),
-            between: Vec::new(),
             is_of_names: true,
+            ..Self::new(Scale::Fitted, -0.5, count.max(1) as f64 - 0.5, labelled)
         }
     }
 
@@ -121,14 +129,7 @@ fn fitted(least: f64, greatest: f64) -> Axis {
         // The sum of steps may miss 0 by a rounding error.
         if at.abs() < 1e-9 * step { 0.0 } else { at }
     };
-    Axis {
-        scale: Scale::Fitted,
-        start,
-        end,
-        labelled: (0..=count).map(label).collect(),
-        between: Vec::new(),
-        is_of_names: false,
-    }
+    Axis::new(Scale::Fitted, start, end, (0..=count).map(label))
 }
 
 /// The least step of 1, 2 or 5 × 10ⁿ that is not below `rough`.
@@ -149,69 +150,35 @@ fn linear(greatest: f64) -> Axis {
         end += step / 2.0;
     }
     let count = (end / step + 1e-9).floor() as u32;
-    Axis {
-        scale: Scale::Linear,
-        start: 0.0,
-        end,
-        labelled: (0..=count).map(|index| f64::from(index) * step).collect(),
-        between: Vec::new(),
-        is_of_names: false,
-    }
+    let labelled = (0..=count).map(|index| f64::from(index) * step);
+    Axis::new(Scale::Linear, 0.0, end, labelled)
 }
 
-/// Labels at 1, 2, 5 × 10ⁿ if they fit, else at 10ⁿ.
+/// Labels at 1, 2, 5 × 10ⁿ if they fit, else at 10ⁿ; it begins and ends at such a value.
 fn logarithmic(least: f64, greatest: f64) -> Axis {
-    let below = ladder(least.log10() - 0.05, &[1.0, 2.0, 5.0], Side::Below);
-    let above = ladder(greatest.log10() + 0.05, &[1.0, 2.0, 5.0], Side::Above);
-    let fine = above - below < 2.5;
-    let (mut labelled, mut between) = (Vec::new(), Vec::new());
-    for exponent in below.floor() as i32..=above.ceil() as i32 {
-        for multiple in 1..10 {
-            let position = f64::from(multiple).log10() + f64::from(exponent);
-            if position < below - 1e-9 || position > above + 1e-9 {
-                continue;
-            }
-            if multiple == 1 || (fine && (multiple == 2 || multiple == 5)) {
-                labelled.push(position);
-            } else {
-                between.push(position);
-            }
-        }
-    }
-    Axis {
-        scale: Scale::Log,
-        start: below,
-        end: above,
-        labelled,
-        between,
-        is_of_names: false,
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Side {
-    Below,
-    Above,
-}
-
-/// The nearest of `multiples` × 10ⁿ on one side of a logarithm.
-fn ladder(logarithm: f64, multiples: &[f64], side: Side) -> f64 {
-    let exponent = logarithm.floor();
-    let mut rungs: Vec<f64> = multiples
+    let (low, high) = (least.log10() - 0.05, greatest.log10() + 0.05);
+    let exponents = low.floor() as i32 - 1..=high.ceil() as i32 + 1;
+    let rungs = exponents.flat_map(|exponent| {
+        let rung =
+            move |multiple: u32| (multiple, f64::from(multiple).log10() + f64::from(exponent));
+        (1..10).map(rung)
+    });
+    let rungs: Vec<(u32, f64)> = rungs.collect();
+    let mut round = rungs
         .iter()
-        .map(|multiple| exponent + multiple.log10())
-        .collect();
-    rungs.push(exponent + 1.0);
-    match side {
-        Side::Below => rungs
-            .into_iter()
-            .rev()
-            .find(|&rung| rung <= logarithm)
-            .unwrap_or(exponent),
-        Side::Above => rungs
-            .into_iter()
-            .find(|&rung| rung >= logarithm)
-            .unwrap_or(exponent + 1.0),
+        .filter(|(multiple, _)| [1, 2, 5].contains(multiple));
+    let below = round.clone().rfind(|it| it.1 <= low).map_or(low, |it| it.1);
+    let above = round.find(|it| it.1 >= high).map_or(high, |it| it.1);
+    let is_fine = above - below < 2.5;
+    let is_within = |(_, at): &(u32, f64)| (below - 1e-9..=above + 1e-9).contains(at);
+    let (labelled, between): (Vec<_>, Vec<_>) = rungs
+        .into_iter()
+        .filter(is_within)
+        .partition(|&(multiple, _)| multiple == 1 || (is_fine && (multiple == 2 || multiple == 5)));
+    let position = |(_, at): (u32, f64)| at;
+    Axis {
+        between: between.into_iter().map(position).collect(),
+        ..Axis::new(Scale::Log, below, above, labelled.into_iter().map(position))
     }
 }
 

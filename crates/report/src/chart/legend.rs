@@ -5,7 +5,7 @@ use std::mem::discriminant;
 
 use super::mark::{Bound, Line, Look, Mark, Scene, Shape, State, draw_one};
 use super::palette::Ramp;
-use super::svg::{Svg, coordinate, width};
+use super::svg::{Svg, width};
 use super::{INK, WIDTH};
 use crate::{limits, units};
 
@@ -19,33 +19,39 @@ const GAP: f64 = 18.0;
 /// A symbol and its words.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    pub(crate) sample: Sample,
-    pub(crate) text: String,
+    look: Look,
+    /// Marks without places. None: words alone.
+    marks: Vec<Mark>,
+    text: String,
 }
 
 impl Entry {
-    pub(crate) fn new(sample: Sample, text: impl Into<String>) -> Self {
+    pub(crate) fn new(look: Look, marks: Vec<Mark>, text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { sample, text }
+        Self { look, marks, text }
     }
-}
 
-#[derive(Debug, Clone)]
-pub(crate) enum Sample {
-    /// Marks without places.
-    Marks(Look, Vec<Mark>),
+    pub(crate) fn words(text: impl Into<String>) -> Self {
+        Self::new(Look::Ink, Vec::new(), text)
+    }
+
     /// All shades.
-    Ramp,
-    None,
-}
+    pub(crate) fn ramp(text: impl Into<String>) -> Self {
+        let tile = |step| Mark {
+            shape: Shape::Tile,
+            shade: Some(Ramp::step(step)),
+            aside: step as f64 * SHADE,
+            ..Mark::default()
+        };
+        Self::new(Look::Ink, (0..Ramp::STEPS).map(tile).collect(), text)
+    }
 
-impl Sample {
     fn width(&self) -> f64 {
-        match self {
-            Self::Marks(..) => SAMPLE,
-            Self::Ramp => SHADE * Ramp::STEPS as f64,
+        match self.marks.len() {
             // Without the space before the words.
-            Self::None => -6.0,
+            0 => -6.0,
+            Ramp::STEPS => SHADE * Ramp::STEPS as f64,
+            _ => SAMPLE,
         }
     }
 }
@@ -75,7 +81,7 @@ impl Legend {
     fn rows_of(&mut self, entries: Vec<Entry>) {
         let mut x = LEFT;
         for entry in entries {
-            let wide = entry.sample.width() + 6.0 + width(&entry.text, SIZE);
+            let wide = entry.width() + 6.0 + width(&entry.text, SIZE);
             if x > LEFT && x + wide > WIDTH - LEFT {
                 x = LEFT;
                 self.rows += 1;
@@ -90,18 +96,12 @@ impl Legend {
         svg.group(r#"class="legend""#);
         for (entry, x, row) in &self.entries {
             let middle = top + *row as f64 * ROW + ROW / 2.0;
-            match &entry.sample {
-                Sample::Marks(look, marks) => {
-                    svg.group(&format!(r#"class="{}""#, look.class()));
-                    for mark in marks {
-                        draw_one(svg, mark, *look, &places(mark, *x, middle), true);
-                    }
-                    svg.close();
-                }
-                Sample::Ramp => ramp(svg, *x, middle),
-                Sample::None => {}
+            svg.group(&format!(r#"class="{}""#, entry.look.class()));
+            for mark in &entry.marks {
+                draw_one(svg, mark, entry.look, &places(mark, *x, middle), true);
             }
-            let at = (x + entry.sample.width() + 6.0, middle + 4.3);
+            svg.close();
+            let at = (x + entry.width() + 6.0, middle + 4.3);
             svg.text(
                 at,
                 &format!(r#"font-size="12.5" fill="{INK}""#),
@@ -123,7 +123,11 @@ fn places(mark: &Mark, x: f64, y: f64) -> Vec<(f64, f64)> {
             (x + SAMPLE, y + 6.0),
             (x, y + 6.0),
         ],
-        Shape::Bar | Shape::Tile => vec![(x + 7.0, y + 7.0), (x + 23.0, y - 7.0)],
+        Shape::Bar => vec![(x + 7.0, y + 7.0), (x + 23.0, y - 7.0)],
+        Shape::Tile => {
+            let x = x + mark.aside;
+            vec![(x, y + 6.0), (x + SHADE, y - 6.0)]
+        }
         Shape::Interval => vec![(centre, y + 6.0), (centre, y - 6.0)],
         Shape::Point | Shape::Dot | Shape::Ring(_) | Shape::Words(_) => {
             vec![(centre, if mark.bound.y { y + 4.0 } else { y })]
@@ -146,35 +150,38 @@ fn sample(mark: &Mark) -> Mark {
 
 /// The series that have marks, each as it is drawn.
 fn series(scene: &Scene) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    for (index, series) in scene.series.iter().enumerate() {
-        let own = |mark: &&Mark| mark.series == Some(index) && !mark.at.is_empty();
-        let mut marks: Vec<Mark> = Vec::new();
-        for mark in scene.marks.iter().filter(own) {
-            let is_kept = match mark.shape {
-                Shape::Line(line) => line != Line::PUBLISHED,
-                Shape::Bar | Shape::Point => true,
-                _ => false,
-            };
-            let is_same = |it: &Mark| discriminant(&it.shape) == discriminant(&mark.shape);
-            if is_kept && !marks.iter().any(is_same) {
-                marks.push(sample(mark));
-            }
+    let mut samples: Vec<Vec<Mark>> = vec![Vec::new(); scene.series.len()];
+    for mark in scene.marks.iter().filter(|mark| !mark.at.is_empty()) {
+        let is_kept = match mark.shape {
+            Shape::Line(line) => line != Line::PUBLISHED,
+            Shape::Bar | Shape::Point => true,
+            _ => false,
+        };
+        let own = mark
+            .series
+            .filter(|_| is_kept)
+            .and_then(|index| samples.get_mut(index));
+        let Some(own) = own else { continue };
+        let is_same = |it: &Mark| discriminant(&it.shape) == discriminant(&mark.shape);
+        if !own.iter().any(is_same) {
+            own.push(sample(mark));
         }
+    }
+    let mut entries = Vec::new();
+    for (series, mut marks) in scene.series.iter().zip(samples) {
         // Bars have the marker of their series already.
         if marks.iter().any(|it| it.shape == Shape::Bar) {
             marks.retain(|it| it.shape == Shape::Bar);
         }
         if !series.short.is_empty() && !marks.is_empty() {
-            let sample = Sample::Marks(series.look, marks);
-            entries.push(Entry::new(sample, &series.short));
+            entries.push(Entry::new(series.look, marks, &series.short));
         }
     }
     let more = entries.len().saturating_sub(limits::LEGEND_ENTRIES) as u64;
     entries.truncate(limits::LEGEND_ENTRIES);
     if more > 0 {
         let text = format!("and {}, which the CSV has", units::plural(more, "other"));
-        entries.push(Entry::new(Sample::None, text));
+        entries.push(Entry::words(text));
     }
     entries
 }
@@ -184,7 +191,7 @@ fn keys(scene: &Scene) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut push = |text: &str, mark: Mark| {
         if !entries.iter().any(|it| it.text == text) {
-            entries.push(Entry::new(Sample::Marks(Look::Ink, vec![mark]), text));
+            entries.push(Entry::new(Look::Ink, vec![mark], text));
         }
     };
     let drawn = || scene.marks.iter().filter(|mark| !mark.at.is_empty());
@@ -216,16 +223,4 @@ fn keys(scene: &Scene) -> Vec<Entry> {
         }
     }
     entries
-}
-
-fn ramp(svg: &mut Svg, x: f64, y: f64) {
-    for step in 0..Ramp::STEPS {
-        let Ramp { class, colour } = Ramp::step(step);
-        let [x, y] = [x + step as f64 * SHADE, y - 6.0].map(coordinate);
-        let area = format!(r#"x="{x}" y="{y}" width="10" height="12""#);
-        svg.tag(
-            "rect",
-            &format!(r#"class="shade {class}" {area} fill="{colour}""#),
-        );
-    }
 }

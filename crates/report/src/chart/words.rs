@@ -1,5 +1,7 @@
 //! Tables: words at the places of rows and columns, as a picture and as HTML.
 
+use std::collections::HashMap;
+
 use super::mark::{GREY, Mark, Scene, Shape, State};
 use super::svg::{self, Svg, coordinate, escaped};
 use super::{INK, SOFT_INK, WIDTH};
@@ -113,12 +115,17 @@ impl Words {
             html.push_str(&format!("<th scope=\"col\">{}</th>", escaped(head)));
         }
         html.push_str("</tr></thead>\n<tbody>\n");
+        let place = |mark: &Mark| mark.at.first().map(|it| (it.0 as usize, it.1 as usize));
+        let marks = scene
+            .marks
+            .iter()
+            .filter_map(|mark| Some((place(mark)?, mark)));
+        let marks: HashMap<(usize, usize), &Mark> = marks.collect();
         for (row, name) in self.rows.iter().enumerate() {
             html.push_str(&format!("<tr><th scope=\"row\">{}</th>", escaped(name)));
             for column in 0..self.columns.len() {
-                let place = (column as f64, row as f64);
-                let mark = scene.marks.iter().find(|it| it.at.first() == Some(&place));
-                html.push_str(&mark.map_or("<td></td>".to_owned(), cell));
+                let mark = marks.get(&(column, row));
+                html.push_str(&mark.map_or("<td></td>".to_owned(), |mark| cell(mark)));
             }
             html.push_str("</tr>\n");
         }

@@ -159,7 +159,9 @@ fn names(figure: &Figure, plan: &Plan) -> Result<(), String> {
         );
         return Err(format!("`stage`: no stage is named `{name}`; {known}"));
     }
-    if figure.kind == FigureKind::Ratios && plan.published.is_empty() {
+    // The short form may lack the cells of which there are published values.
+    let has_none = plan.published.is_empty() && !plan.quick;
+    if figure.kind == FigureKind::Ratios && has_none {
         return Err("a ratios figure needs published values (`[[published]]`)".to_owned());
     }
     match plan.factor(&figure.y) {

@@ -34,14 +34,15 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let width = (FILLED / count).min(WIDEST / place);
     let half = width / 2.0 - 1.0 / place;
     let placed: Vec<Placed> = grid.placed().collect();
+    // Where a curve has no bar, the others close up.
+    let (mut counts, mut before) = (
+        vec![0.0; grid.positions.len()],
+        vec![0.0; grid.positions.len()],
+    );
+    placed.iter().for_each(|it| counts[it.at] += 1.0);
     for it in &placed {
-        // Where a curve has no bar, the others close up.
-        let beside = placed.iter().filter(|other| other.at == it.at);
-        let before = beside
-            .clone()
-            .filter(|other| other.curve.0 < it.curve.0)
-            .count() as f64;
-        let at = it.at as f64 + (before - (beside.count() as f64 - 1.0) / 2.0) * width;
+        let at = it.at as f64 + (before[it.at] - (counts[it.at] - 1.0) / 2.0) * width;
+        before[it.at] += 1.0;
         if let Some(of) = Summary::of(it.point, panel.y) {
             let mark = panel.median(it, &of);
             let marker = Mark {

@@ -13,7 +13,7 @@ use super::dimension::{self, PLOT_WIDTH, WIDE};
 use super::panel::{Curve, Panel, Point};
 use super::{notes, shortened};
 use crate::chart::axis::Axis;
-use crate::chart::legend::{Entry, Sample};
+use crate::chart::legend::Entry;
 use crate::chart::mark::{Line, Look, Mark, Scene, Series, State};
 use crate::chart::side::Side;
 use crate::chart::{CurveStyle, DASHES};
@@ -80,7 +80,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         .flat_map(|it| marks(panel, it, &unit));
     scene.marks = marks.collect();
     let text = "markers: 50th, 90th, 99th and 99.9th percentile, if there are enough values";
-    scene.key.push(Entry::new(Sample::None, text));
+    scene.key.push(Entry::words(text));
     scene.note("No value", absent);
     let why = match panel.plan.metric(panel.y.name()) {
         Some(_) => "without this measurement",

@@ -35,28 +35,30 @@ impl<'a> Dimension<'a> {
         }
     }
 
-    pub(super) fn name(self) -> &'a str {
+    /// Its name, title, unit and declared title of an axis.
+    fn parts(self) -> (&'a str, &'a str, Option<&'a Unit>, Option<&'a String>) {
         match self {
-            Self::Factor(factor) => &factor.name,
-            Self::Metric(metric) => &metric.name,
-            Self::Other(name) => name,
+            Self::Factor(it) => (
+                &it.name,
+                &it.title,
+                it.unit.as_ref(),
+                it.axis_title.as_ref(),
+            ),
+            Self::Metric(it) => (&it.name, &it.title, Some(&it.unit), it.axis_title.as_ref()),
+            Self::Other(name) => (name, name, None, None),
         }
+    }
+
+    pub(super) fn name(self) -> &'a str {
+        self.parts().0
     }
 
     pub(super) fn title(self) -> &'a str {
-        match self {
-            Self::Factor(factor) => &factor.title,
-            Self::Metric(metric) => &metric.title,
-            Self::Other(name) => name,
-        }
+        self.parts().1
     }
 
     pub(super) fn unit(self) -> Option<&'a Unit> {
-        match self {
-            Self::Factor(factor) => factor.unit.as_ref(),
-            Self::Metric(metric) => Some(&metric.unit),
-            Self::Other(_) => None,
-        }
+        self.parts().2
     }
 
     /// Whether a measurement has it.
@@ -185,11 +187,7 @@ impl<'a> Dimension<'a> {
 
     /// The title of an axis, with the unit, if the labels have none.
     pub(super) fn axis_title(self) -> String {
-        let declared = match self {
-            Self::Factor(factor) => factor.axis_title.clone(),
-            Self::Metric(metric) => metric.axis_title.clone(),
-            Self::Other(_) => None,
-        };
+        let declared = self.parts().3.cloned();
         declared.unwrap_or_else(|| match self.unit() {
             Some(unit) if !unit.is_in_ticks() => format!("{} ({})", self.title(), unit.name()),
             _ => self.title().to_owned(),

@@ -11,7 +11,7 @@ use super::panel::Panel;
 use super::summary::counting;
 use crate::chart::Ramp;
 use crate::chart::axis::Axis;
-use crate::chart::legend::{Entry, Sample};
+use crate::chart::legend::Entry;
 use crate::chart::mark::{Look, Mark, Scene, Series, Shape, State};
 use crate::chart::side::{LABEL_SIZE, Side};
 use crate::chart::svg;
@@ -67,11 +67,11 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         }
         let (least, greatest) = (unit.words(range.0), unit.words(range.1));
         let text = format!("{}: {least} to {greatest}", panel.y.title());
-        scene.key.push(Entry::new(Sample::Ramp, text));
+        scene.key.push(Entry::ramp(text));
     }
     let is_blank = |row: &Row| row.medians.len() < longest || row.medians.contains(&None);
     if rows.iter().any(is_blank) {
-        scene.key.push(Entry::new(Sample::None, "blank: no number"));
+        scene.key.push(Entry::words("blank: no number"));
     }
     let names = |is_of: fn(&Row) -> bool| {
         let rows = rows.iter().filter(|row| is_of(row));

@@ -53,14 +53,10 @@ fn trials_per_cell(plan: &Plan) -> String {
     let Some(repeats) = plan.last_stage().map(|stage| &stage.repeats) else {
         return "no trials".to_owned();
     };
-    match (repeats.least, repeats.most) {
-        (least, most) if least == most => {
-            format!("{} per cell", units::plural(most.into(), "trial"))
-        }
-        (least, most) => format!(
-            "{least} to {} per cell",
-            units::plural(most.into(), "trial")
-        ),
+    let most = units::plural(repeats.most.into(), "trial");
+    match repeats.least == repeats.most {
+        true => format!("{most} per cell"),
+        false => format!("{} to {most} per cell", repeats.least),
     }
 }
 
@@ -77,14 +73,11 @@ fn missing(plan: &Plan, missing: &[MissingTrial]) -> Option<String> {
             .or_default() += 1;
     }
     let place = |(&(stage, cell), count): (&(usize, u32), &u32)| {
-        let words = cell_words(plan, stage, cell);
-        format!("{words} ({count})")
+        format!("{} ({count})", cell_words(plan, stage, cell))
     };
     let mut places: Vec<String> = cells.iter().take(limits::PLACES).map(place).collect();
-    if cells.len() > places.len() {
-        let more = (cells.len() - places.len()) as u64;
-        places.push(units::plural(more, "other cell"));
-    }
+    let more = cells.len().saturating_sub(places.len()) as u64;
+    places.extend((more > 0).then(|| units::plural(more, "other cell")));
     let count = units::plural(missing.len() as u64, "trial");
     Some(format!("Missing: {count}: {}.", units::listed(&places)))
 }

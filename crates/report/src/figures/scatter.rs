@@ -11,7 +11,7 @@ use super::panel::Panel;
 use super::summary::Summary;
 use super::{against, notes, series};
 use crate::chart::Ramp;
-use crate::chart::legend::{Entry, Sample};
+use crate::chart::legend::Entry;
 use crate::chart::mark::{Bound, Line, Look, Mark, Scene, Shape, State, listed};
 use crate::chart::side::Side;
 use crate::figure::FigureKind;
@@ -174,27 +174,23 @@ fn axes(panel: &Panel, x: Dimension, cells: &[Cell], published: &[Mark]) -> (Sid
 /// The entries of the legend for sizes or shades.
 fn key(of: Dimension, range: Option<(f64, f64)>, is_size: bool) -> Vec<Entry> {
     let title = units::shortened(of.title(), NAMES);
-    let entry = |sample, text: String| Entry::new(sample, text);
     let Some((least, greatest)) = range else {
-        return vec![entry(Sample::None, format!("{title}: no value"))];
+        return vec![Entry::words(format!("{title}: no value"))];
     };
+    let ends = [least, greatest].map(|value| of.text(value));
     if !is_size {
-        let text = format!("{title}: {} to {}", of.text(least), of.text(greatest));
-        return vec![entry(Sample::Ramp, text)];
+        return vec![Entry::ramp(format!("{title}: {} to {}", ends[0], ends[1]))];
     }
-    let circle = |value: f64| {
-        let size = size_of(value, range);
+    let sizes = [least, greatest].map(|value| size_of(value, range));
+    let circles = sizes.into_iter().zip(ends).map(|(size, text)| {
         let mark = Mark {
             size,
             ..Mark::default()
         };
-        entry(Sample::Marks(Look::Ink, vec![mark]), of.text(value))
-    };
-    vec![
-        entry(Sample::None, format!("area: {title}")),
-        circle(least),
-        circle(greatest),
-    ]
+        Entry::new(Look::Ink, vec![mark], text)
+    });
+    let words = Entry::words(format!("area: {title}"));
+    std::iter::once(words).chain(circles).collect()
 }
 
 /// The size of a marker: its area is proportional to the value.

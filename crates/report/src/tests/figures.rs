@@ -346,6 +346,12 @@ fn a_figure_of_ratios_has_a_row_for_each_published_value() {
     let ratios = none.figures.iter().find(|it| it.name == "ratios").unwrap();
     let told = crate::figure::check(ratios, &none).unwrap_err();
     assert!(told.contains("needs published values"), "{told}");
+    none.quick = true;
+    let ratios = none.figures.iter().find(|it| it.name == "ratios").unwrap();
+    assert_eq!(crate::figure::check(ratios, &none), Ok(()));
+    let mut run = run;
+    (run.plan, run.records) = (none, Vec::new());
+    assert!(drawn(&run, "ratios").svg.contains("No measurement."));
 }
 
 #[test]
