@@ -82,7 +82,10 @@ impl General {
             .target
             .iter_mut()
             .flat_map(|it| [&mut it.of, &mut it.to]);
+        let answer = self.answer.iter_mut();
+        let answer = answer.flat_map(|it| [&mut it.baseline, &mut it.cells]);
         figures
+            .chain(answer)
             .chain(published)
             .chain(targets)
             .for_each(rates::read_all);
