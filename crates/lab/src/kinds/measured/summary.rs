@@ -99,10 +99,16 @@ const CONNECTION_BYTES: &str = "server_connection_bytes";
 
 /// The distributions: prefix, title, which way is better, and the distribution.
 type Distribution = fn(&Summary) -> Option<&LatencyDistribution>;
-const DISTRIBUTIONS: [(&str, &str, Better, Distribution); 3] = [
+const DISTRIBUTIONS: [(&str, &str, Better, Distribution); 4] = [
     (RESPONSE, "response time", Lower, |s| s.response.as_ref()),
     ("service", "service time", Lower, |s| Some(&s.service)),
     ("slip", "slip", Neither, |s| s.slip.as_ref()),
+    (
+        "measuring_response",
+        "response time of the measuring client",
+        Lower,
+        |s| s.measuring_client.as_ref()?.summary.response.as_ref(),
+    ),
 ];
 
 /// The points of a distribution: suffix, words, percentile. None: see [`point`].
