@@ -244,11 +244,12 @@ fn point<'a>(
 /// The sentence. Ends with a full stop.
 pub(crate) fn sentence(run: &Run, last: Option<&StageResults>) -> String {
     let forms = forms(run, last);
-    let words = |form: &&String| form.split_whitespace().count();
+    // A number and its unit are joined by another space, and one word.
+    let words = |form: &&String| form.split(' ').count();
     let form = forms.iter().find(|it| words(it) <= WORDS);
     let form = form.or_else(|| forms.iter().min_by_key(words));
     let form = form.cloned().unwrap_or_default();
-    let mut form: Vec<&str> = form.split_inclusive(char::is_whitespace).collect();
+    let mut form: Vec<&str> = form.split_inclusive(' ').collect();
     let is_cut = form.len() > WORDS;
     form.truncate(WORDS);
     let form = form.concat();
@@ -816,9 +817,7 @@ fn failing(run: &Run, last: Option<&StageResults>) -> Vec<String> {
         };
         let trials = units::plural(own.len() as u64, "trial");
         let count = units::count(failing.len() as u64);
-        capitalised(&format!(
-            "{name} fails in {count} of {trials}: {reason}{such}."
-        ))
+        format!("{name} fails in {count} of {trials}: {reason}{such}.")
     });
     sentences.collect()
 }
