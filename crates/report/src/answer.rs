@@ -244,12 +244,11 @@ fn point<'a>(
 /// The sentence. Ends with a full stop.
 pub(crate) fn sentence(run: &Run, last: Option<&StageResults>) -> String {
     let forms = forms(run, last);
-    // A number and its unit are joined by another space, and one word.
-    let words = |form: &&String| form.split(' ').count();
+    let words = |form: &&String| form.split_whitespace().count();
     let form = forms.iter().find(|it| words(it) <= WORDS);
     let form = form.or_else(|| forms.iter().min_by_key(words));
     let form = form.cloned().unwrap_or_default();
-    let mut form: Vec<&str> = form.split_inclusive(' ').collect();
+    let mut form: Vec<&str> = form.split_inclusive(char::is_whitespace).collect();
     let is_cut = form.len() > WORDS;
     form.truncate(WORDS);
     let form = form.concat();
@@ -444,12 +443,21 @@ impl<'r> Told<'r, '_> {
             Scale::Ratio => format!("the {title} {of} is {short} that {to}"),
             Scale::Difference => format!("the {title} {of} differs by {short} from that {to}"),
         };
+        let factor = self.comparisons.factor;
+        let [of_name, to_name] = sides.map(|value| factor.label(value));
+        let by_name = match self.family.scale {
+            Scale::Ratio if factor.is_named() => {
+                format!("the {title} of {of_name} is {short} {to_name}'s{place}{caveat}")
+            }
+            _ => alone.clone(),
+        };
         vec![
             format!("{both}{place}{others}: {long}{caveat}{published}"),
             format!("{both}{place}{others}: {short}{caveat}{published}"),
             format!("{both}{place}: {short}{caveat}{published}"),
             format!("{both}{place}: {short}{caveat}"),
             format!("{alone}{place}{caveat}"),
+            by_name,
             format!("{alone}{caveat}"),
             format!("the {title} is {short} that {to}{caveat}"),
         ]

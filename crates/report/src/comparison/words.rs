@@ -19,11 +19,11 @@ pub(crate) fn subject(factor: &Factor, value: &Value) -> String {
     }
 }
 
-/// The values of these factors in a cell: `for input small, with 16 connections`.
+/// The values of these factors in a cell: `for input small and with 16 connections`.
 pub(crate) fn place(factors: &[&Factor], cell: &Cell) -> String {
     let values = factors.iter();
     let values = values.filter_map(|factor| Some(subject(factor, cell.value(factor)?)));
-    values.collect::<Vec<_>>().join(", ")
+    units::listed(&joined(values.collect()))
 }
 
 /// The title of a metric within a sentence: `response time (99th percentile)`.
