@@ -131,15 +131,16 @@ impl Values {
     ) -> Self {
         let mut values = Self::default();
         for (record, measured) in trials {
-            if let Some(reason) = measured.failing() {
+            // A setting is as it was chosen, whatever became of the trial.
+            let is_setting = record.resolved.contains_key(metric);
+            let failing = measured.failing().filter(|_| !is_setting);
+            if let Some(reason) = failing {
                 let first = (0, reason.to_owned());
                 values.failing.get_or_insert(first).0 += 1;
             }
             let Some(value) = record.number(metric).filter(|value| value.is_finite()) else {
                 continue;
             };
-            // A setting is as it was chosen, whatever became of the trial.
-            let is_setting = record.resolved.contains_key(metric);
             if let Some(reason) = measured.invalid(metric).filter(|_| !is_setting) {
                 values.invalid += 1;
                 values.left_out.push(value);
@@ -147,9 +148,8 @@ impl Values {
                 continue;
             }
             values.valid.push(value);
-            let is_failing = measured.failing().is_some() && !is_setting;
-            values.left_out.extend(is_failing.then_some(value));
-            if is_failing || measured.is_lower_bound(metric) {
+            values.left_out.extend(failing.map(|_| value));
+            if failing.is_some() || measured.is_lower_bound(metric) {
                 values.bounds.push(value);
             }
         }

@@ -8,7 +8,7 @@ use askama::Template;
 use crate::page::{STYLE, figure_part};
 use crate::render::{drawings, replace};
 use crate::run::run_folders;
-use crate::{Error, Run, answer, limits, page, units};
+use crate::{Error, Run, answer, health, limits, page, units};
 
 const GALLERY_STYLE: &str = include_str!("../templates/gallery.css");
 const GALLERY_SCRIPT: &str = include_str!("../templates/gallery.js");
@@ -109,7 +109,7 @@ pub fn gallery(folder: &Path) -> Result<Gallery, Error> {
 fn card(name: &str, mut run: Run) -> Result<Card, Error> {
     let (faults, sentence) = {
         let stages = answer::stages(&run);
-        let alerts = answer::alerts(&run, stages.last()).into_iter();
+        let alerts = health::alerts(&run, stages.last()).into_iter();
         let faults = alerts.filter(|(class, _)| *class == "fault");
         let faults: Vec<String> = faults.map(|(_, text)| text).collect();
         (faults, answer::sentence(&run, stages.last()))
