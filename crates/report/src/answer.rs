@@ -386,6 +386,7 @@ impl<'r> Told<'r, '_> {
         let sides = [it.value, self.comparisons.baseline];
         let [of, to] = sides.map(|value| self.comparisons.factor.label(value));
         let what = format!("whether the {title} differs between {of} and {to}");
+        let comma = if place.is_empty() { "" } else { "," };
         match &it.verdict {
             Verdict::Fails(reason) => {
                 let of_fails = self.values(it.of).failing.is_some();
@@ -401,7 +402,7 @@ impl<'r> Told<'r, '_> {
                 ]
             }
             Verdict::Unknown(reason) => vec![
-                format!("{what}{place} is not known: {reason}"),
+                format!("{what}{place}{comma} is not known: {reason}"),
                 format!("{what} is not known: {reason}"),
                 format!("the {title} is not known: {reason}"),
             ],
@@ -411,8 +412,8 @@ impl<'r> Told<'r, '_> {
                 let remedy = remedy.map(|it| format!("; {it}")).unwrap_or_default();
                 let ending = format!("is undecided: {}{remedy}", self.of_effect(effect, true));
                 vec![
-                    format!("{what}{place}{others} {ending}"),
-                    format!("{what}{place} {ending}"),
+                    format!("{what}{place}{others}{comma} {ending}"),
+                    format!("{what}{place}{comma} {ending}"),
                     format!("{what} {ending}"),
                     format!("the {title} {ending}"),
                 ]
