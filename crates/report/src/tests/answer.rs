@@ -126,6 +126,8 @@ fn a_model_without_chance_has_one_value_each() {
         head.contains("the model leaves nothing to chance"),
         "{head}"
     );
+    assert!(html.contains("each cell has one value, and a ratio is that of two values."));
+    assert!(!html.contains("rank-sum"));
     for word in ["interval", "undecided", "95 %"] {
         let (_, table) = head.split_once("id=\"verdicts\"").unwrap();
         assert!(!table.contains(word) && !sentence.contains(word), "{word}");
