@@ -4,6 +4,7 @@ mod fake;
 mod gate;
 mod lifecycle;
 mod model;
+mod pages;
 mod program;
 mod records;
 mod toy;

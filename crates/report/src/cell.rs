@@ -88,7 +88,16 @@ pub(crate) fn metrics(plan: &Plan) -> Vec<&Metric> {
     let mut metrics: Vec<&Metric> = Vec::new();
     let drawn = plan.figures.iter().flat_map(Figure::drawn);
     let answer = plan.answer.iter().map(|it| &it.metric);
-    let first = answer.chain(drawn).filter_map(|name| plan.metric(name));
+    // A distribution stands for its 99th percentile, or for the first that there is.
+    let known = |name: &String| {
+        let mut percentiles = ["_p99_", "_p"].into_iter();
+        let of = |suffix| {
+            let prefix = format!("{name}{suffix}");
+            plan.metrics.iter().find(|it| it.name.starts_with(&prefix))
+        };
+        plan.metric(name).or_else(|| percentiles.find_map(of))
+    };
+    let first = answer.chain(drawn).filter_map(known);
     for metric in first.chain(&plan.metrics) {
         if !metrics.iter().any(|other| other.name == metric.name) {
             metrics.push(metric);

@@ -326,10 +326,7 @@ fn the_baseline_of_a_figure_is_its_first_value_that_has_a_partner() {
     run.plan.figures[0].by = Some("version".to_owned());
     run.plan.figures[0].only.clear();
     starts(&run, "The wall time for version c is 1.2");
-    ends(
-        &run,
-        " times that for version b, with 1 threads and 4 threads.",
-    );
+    ends(&run, " times that for version b, with 1 and 4 threads.");
 }
 
 /// The rule for each class of faults, in a run in which one server answers errors to everything.
