@@ -12,6 +12,8 @@ use report::record::Plan;
 use report::target::Verdict;
 
 mod ab;
+#[cfg(test)]
+mod pages;
 mod shipped;
 mod without_file;
 

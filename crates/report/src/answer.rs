@@ -1,4 +1,4 @@
-//! The answer of a run: its first sentence, and what must be said before it.
+//! The answer of a run: its first sentence.
 //!
 //! The sentence is of the last stage and of one metric. An experiment may name the metric, the
 //! baseline and the cells; without that, they are those of its first figure. If there are more than
@@ -296,6 +296,7 @@ fn forms(run: &Run, last: Option<&StageResults>) -> Vec<String> {
 /// Nothing is compared.
 fn alone(metric: &Metric, last: &StageResults) -> Vec<String> {
     let title = words::title(metric);
+    let is = words::is(&title);
     let medians = last.cells.iter();
     let medians = medians.filter_map(|it| Some(it.values(&metric.name).spread()?.median));
     let medians: Vec<f64> = medians.collect();
@@ -314,7 +315,7 @@ fn alone(metric: &Metric, last: &StageResults) -> Vec<String> {
                 (_, Some(why)) => format!("its values do not count: {why}"),
                 _ => "it has no value".to_owned(),
             };
-            vec![format!("the {title} is not known: {why}")]
+            vec![format!("the {title} {is} not known: {why}")]
         }
         Some((least, _)) if last.cells.len() == 1 => {
             let values = last.cells[0].values(&metric.name);
@@ -327,13 +328,13 @@ fn alone(metric: &Metric, last: &StageResults) -> Vec<String> {
             });
             let bound = units::lower_bound(values.is_lower_bound());
             let range = range.map(|it| format!(" {it}")).unwrap_or_default();
-            let form = format!("the {title} is {bound}{value}");
+            let form = format!("the {title} {is} {bound}{value}");
             vec![format!("{form}{range}"), form]
         }
         Some((least, greatest)) => {
             let [least, greatest] = [least, greatest].map(|it| metric.unit.words(it));
             let cells = units::plural(medians.len() as u64, "cell");
-            vec![format!("the {title} is {least} to {greatest} in {cells}")]
+            vec![format!("the {title} {is} {least} to {greatest} in {cells}")]
         }
     }
 }
@@ -383,15 +384,18 @@ impl<'r> Told<'r, '_> {
     /// One comparison.
     fn one(&self, it: &Comparison, pairs: &[Pair]) -> Vec<String> {
         let (title, place) = (words::title(self.family.metric), self.place());
+        let is = words::is(&title);
         let sides = [it.value, self.comparisons.baseline];
         let [of, to] = sides.map(|value| self.comparisons.factor.label(value));
-        let what = format!("whether the {title} differs between {of} and {to}");
+        let differ = if is == "are" { "differ" } else { "differs" };
+        let what = format!("whether the {title} {differ} between {of} and {to}");
+        let comma = if place.is_empty() { "" } else { "," };
         match &it.verdict {
             Verdict::Fails(reason) => {
                 let of_fails = self.values(it.of).failing.is_some();
                 let (fails, whole) = if of_fails { (of, it.to) } else { (to, it.of) };
                 let whole = self.median(whole);
-                let whole = whole.map(|it| format!("; the {title} is {it}"));
+                let whole = whole.map(|it| format!("; the {title} {is} {it}"));
                 let whole = whole.unwrap_or_default();
                 vec![
                     format!("{reason}{place}{whole}"),
@@ -401,9 +405,9 @@ impl<'r> Told<'r, '_> {
                 ]
             }
             Verdict::Unknown(reason) => vec![
-                format!("{what}{place} is not known: {reason}"),
+                format!("{what}{place}{comma} is not known: {reason}"),
                 format!("{what} is not known: {reason}"),
-                format!("the {title} is not known: {reason}"),
+                format!("the {title} {is} not known: {reason}"),
             ],
             Verdict::Undecided(effect, None) => {
                 let others = self.others(it);
@@ -411,8 +415,8 @@ impl<'r> Told<'r, '_> {
                 let remedy = remedy.map(|it| format!("; {it}")).unwrap_or_default();
                 let ending = format!("is undecided: {}{remedy}", self.of_effect(effect, true));
                 vec![
-                    format!("{what}{place}{others} {ending}"),
-                    format!("{what}{place} {ending}"),
+                    format!("{what}{place}{others}{comma} {ending}"),
+                    format!("{what}{place}{comma} {ending}"),
                     format!("{what} {ending}"),
                     format!("the {title} {ending}"),
                 ]
@@ -433,15 +437,25 @@ impl<'r> Told<'r, '_> {
         pairs: &[Pair],
     ) -> Vec<String> {
         let (title, place) = (words::title(self.family.metric), self.place());
+        let is = words::is(&title);
         let (others, published) = (self.others(it), self.published(pairs));
         let sides = [it.value, self.comparisons.baseline];
         let [of, to] = sides.map(|value| words::subject(self.comparisons.factor, value));
         let both = [it.of, it.to].map(|cell| self.median(cell).unwrap_or_default());
-        let both = format!("the {title} is {}", both.join(" and "));
+        let both = format!("the {title} {is} {}", both.join(" and "));
         let (long, short) = (self.of_effect(effect, true), self.of_effect(effect, false));
+        let differ = if is == "are" { "differ" } else { "differs" };
         let alone = match self.family.scale {
-            Scale::Ratio => format!("the {title} {of} is {short} that {to}"),
-            Scale::Difference => format!("the {title} {of} differs by {short} from that {to}"),
+            Scale::Ratio => format!("the {title} {of} {is} {short} that {to}"),
+            Scale::Difference => format!("the {title} {of} {differ} by {short} from that {to}"),
+        };
+        let factor = self.comparisons.factor;
+        let [of_name, to_name] = sides.map(|value| factor.label(value));
+        let by_name = match self.family.scale {
+            Scale::Ratio if factor.is_named() => {
+                format!("the {title} of {of_name} {is} {short} {to_name}'s{place}{caveat}")
+            }
+            _ => alone.clone(),
         };
         vec![
             format!("{both}{place}{others}: {long}{caveat}{published}"),
@@ -449,8 +463,9 @@ impl<'r> Told<'r, '_> {
             format!("{both}{place}: {short}{caveat}{published}"),
             format!("{both}{place}: {short}{caveat}"),
             format!("{alone}{place}{caveat}"),
+            by_name,
             format!("{alone}{caveat}"),
-            format!("the {title} is {short} that {to}{caveat}"),
+            format!("the {title} {is} {short} that {to}{caveat}"),
         ]
     }
 
@@ -489,6 +504,7 @@ impl<'r> Told<'r, '_> {
     /// Two or three comparisons.
     fn few(&self, pairs: &[Pair]) -> Vec<String> {
         let (title, place) = (words::title(self.family.metric), self.place());
+        let is = words::is(&title);
         let factor = self.comparisons.factor;
         let base = words::subject(factor, self.comparisons.baseline);
         let times = match self.family.scale {
@@ -516,37 +532,71 @@ impl<'r> Told<'r, '_> {
                 let of = first
                     .map(|it| words::subject(factor, it))
                     .unwrap_or_default();
-                return format!("the {title} {of} is {texts}{times} that {base}");
+                return format!("the {title} {of} {is} {texts}{times} that {base}");
             }
             let each = texts.map(|(it, (effect, times, mark))| {
                 format!("{effect}{times} {}{mark}", words::subject(factor, it.value))
             });
             let each = units::listed(&each.collect::<Vec<_>>());
             let base = factor.label(self.comparisons.baseline);
-            format!("the {title} is {each}, compared with {base}")
+            format!("the {title} {is} {each}, compared with {base}")
         };
-        let differing = self.equal(false);
-        let at = self.those.iter();
-        let at = at.map(|it| words::place(&differing, &self.cells[it.of]));
-        let at = match is_one_value && !differing.is_empty() {
-            true => format!(", {}", units::listed(&words::joined(at.collect()))),
-            false => String::new(),
+        let at = if is_one_value {
+            self.each_place()
+        } else {
+            String::new()
         };
         let published = self.published(pairs);
         let is_open = |it: &&Comparison| matches!(it.verdict, Verdict::Undecided(_, Some(_)));
-        let published = match self.those.iter().all(is_open) {
-            true => format!("{published}; {}", self.few_trials()),
-            false => published,
+        let few = match self.those.iter().all(is_open) {
+            true => format!("; {}", self.few_trials()),
+            false => String::new(),
         };
         let (long, short) = (listed(true), listed(false));
-        vec![
-            format!("{long}{at}{place}{published}"),
-            format!("{short}{at}{place}{published}"),
-            format!("{short}{at}{published}"),
-            format!("{short}{at}{place}"),
-            format!("{short}{place}"),
-            short,
-        ]
+        let by_name = match first.filter(|_| is_one_value && factor.is_named()) {
+            Some(value) => {
+                let texts = self.those.iter().map(|it| text(it, false));
+                let texts = texts.map(|(effect, _, mark)| format!("{effect}{mark}"));
+                let texts = units::listed(&texts.collect::<Vec<_>>());
+                let title = title.split(" (").next().unwrap_or_default();
+                let [of, to] = [value, self.comparisons.baseline].map(|it| factor.label(it));
+                format!("the {title} of {of} {is} {texts}{times} {to}'s")
+            }
+            None => short.clone(),
+        };
+        let mut forms = vec![
+            format!("{long}{at}{place}{published}{few}"),
+            format!("{short}{at}{place}{published}{few}"),
+            format!("{by_name}{at}{place}{published}{few}"),
+            format!("{by_name}{at}{place}{few}"),
+            format!("{by_name}{at}{few}"),
+            format!("{short}{place}{few}"),
+            format!("{short}{few}"),
+        ];
+        forms.extend(self.many());
+        forms
+    }
+
+    /// Where each comparison is, if they are of one value: `, for workload a, b and c`.
+    fn each_place(&self) -> String {
+        let differing = self.equal(false);
+        let cells = || self.those.iter().map(|it| &self.cells[it.of]);
+        let places: Vec<String> = match differing.as_slice() {
+            [] => return String::new(),
+            [factor] => {
+                let values: Vec<&Value> = cells().filter_map(|it| it.value(factor)).collect();
+                let texts: Vec<String> = values.iter().map(|it| factor.value_text(it)).collect();
+                let last = values.last().map(|it| words::subject(factor, it));
+                let (last, text) = (last.unwrap_or_default(), texts.last());
+                // `with 4 threads` becomes `with 1 and 4 threads`.
+                match text.filter(|it| last.matches(it.as_str()).count() == 1) {
+                    Some(text) => vec![last.replacen(text, &units::listed(&texts), 1)],
+                    None => texts,
+                }
+            }
+            _ => words::joined(cells().map(|cell| words::place(&differing, cell)).collect()),
+        };
+        format!(", {}", units::listed(&places))
     }
 
     /// `; published 1.7 and 3.7`, if there is a published ratio of each comparison told.
@@ -583,6 +633,7 @@ impl<'r> Told<'r, '_> {
     /// More than three.
     fn many(&self) -> Vec<String> {
         let (title, place) = (words::title(self.family.metric), self.place());
+        let is = words::is(&title);
         let factor = self.comparisons.factor;
         let base = factor.label(self.comparisons.baseline);
         let differing = self.equal(false);
@@ -608,7 +659,7 @@ impl<'r> Told<'r, '_> {
         let counts = self.counts();
         let (Some(least), Some(greatest)) = (effects.first(), effects.last()) else {
             return vec![format!(
-                "the {title} is {counts}, compared with {base}{place}"
+                "the {title} {is} {counts}, compared with {base}{place}"
             )];
         };
         let times = match self.family.scale {
@@ -628,8 +679,8 @@ impl<'r> Told<'r, '_> {
         let [low, high] = texts;
         let [low_name, high_name] = names;
         let what = |low_name: &str, high_name: &str| match low == high {
-            true => format!("the {title}{of} is {low}{times}"),
-            false => format!("the {title}{of} is {low}{low_name} to {high}{times}{high_name}"),
+            true => format!("the {title}{of} {is} {low}{times}"),
+            false => format!("the {title}{of} {is} {low}{low_name} to {high}{times}{high_name}"),
         };
         let named = what(&low_name, &high_name);
         vec![
@@ -706,134 +757,6 @@ fn caveat(effect: &Effect, why: &str) -> &'static str {
         TOO_FEW_TRIALS => ", from too few trials to decide",
         COULD_REVERSE => ", but lower bounds could reverse it",
         _ => ", not significant among all comparisons",
-    }
-}
-
-/// What must be said before the answer: a class and a sentence each, the gravest first.
-pub(crate) fn alerts(run: &Run, last: Option<&StageResults>) -> Vec<(&'static str, String)> {
-    let health = crate::health(run);
-    let of_all = |count: u64, all: u64| {
-        format!("{} of {}", units::count(count), units::plural(all, "trial"))
-    };
-    let reasons = |faults: &crate::health::Faults| {
-        let shown = faults.reasons.iter().take(LISTED);
-        let mut shown: Vec<String> = shown
-            .map(|it| {
-                let reason = units::shortened(&it.reason, limits::REASON_CHARACTERS);
-                match faults.reasons.len() {
-                    1 => reason,
-                    _ => format!("{reason} ({})", units::count(it.trials)),
-                }
-            })
-            .collect();
-        let more = faults.reasons.len().saturating_sub(LISTED) as u64;
-        shown.extend((more > 0).then(|| units::plural(more, "other reason")));
-        units::listed(&shown)
-    };
-    let mut alerts = Vec::new();
-    let measured = health.measured;
-    if health.instrument.trials > 0 {
-        alerts.push((
-            "fault",
-            format!(
-                "The instrument contradicts itself in {}, which do not count: {}.",
-                of_all(health.instrument.trials, measured),
-                reasons(&health.instrument)
-            ),
-        ));
-    } else if let Some(law) = findings::law(run).filter(|it| it.holding < it.trials) {
-        let failing = of_all(law.trials - law.holding, law.trials);
-        alerts.push((
-            "fault",
-            format!("Little's law, which checks the instrument, fails in {failing}."),
-        ));
-    }
-    alerts.extend(failing(run, last).into_iter().map(|it| ("fault", it)));
-    if health.invalid.trials > 0 {
-        let are = match health.invalid.trials {
-            1 => "is invalid and does",
-            _ => "are invalid and do",
-        };
-        alerts.push((
-            "notice",
-            format!(
-                "{} {are} not count: {}.{}",
-                of_all(health.invalid.trials, measured),
-                reasons(&health.invalid),
-                remedy(health.invalid.reasons.iter().map(|it| it.reason.as_str()))
-            ),
-        ));
-    }
-    if health.missing.trials > 0 {
-        let are = if health.missing.trials == 1 {
-            "is"
-        } else {
-            "are"
-        };
-        alerts.push((
-            "missing",
-            format!(
-                "{} {are} missing: {}.",
-                of_all(health.missing.trials, health.planned),
-                reasons(&health.missing)
-            ),
-        ));
-    }
-    alerts
-}
-
-/// Which servers fail, in how many trials and why.
-fn failing(run: &Run, last: Option<&StageResults>) -> Vec<String> {
-    let server = run.plan.factor(names::SERVER);
-    let factor = server.or_else(|| last?.comparisons.as_ref().map(|it| it.factor));
-    let name = |value: Option<&Value>| match (factor, value) {
-        (Some(factor), Some(value)) => factor.label(value),
-        _ => "the server".to_owned(),
-    };
-    let of = |factors: &Factors| name(factor.and_then(|it| factors.get(&it.name)));
-    let measured: Vec<(String, Option<&str>)> = run
-        .records
-        .iter()
-        .filter_map(|it| Some((of(&it.factors), it.measured()?.failing())))
-        .collect();
-    let mut names: Vec<&String> = Vec::new();
-    for (name, _) in measured.iter().filter(|(_, why)| why.is_some()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let sentences = names.into_iter().map(|name| {
-        let own: Vec<Option<&str>> = measured
-            .iter()
-            .filter(|(of, _)| of == name)
-            .map(|(_, why)| *why)
-            .collect();
-        let failing: Vec<&str> = own.iter().flatten().copied().collect();
-        let reason = failing.first().copied().unwrap_or_default();
-        let reason = units::shortened(reason, limits::REASON_CHARACTERS);
-        let such = if failing.iter().all(|it| *it == failing[0]) {
-            ""
-        } else {
-            ", and others"
-        };
-        let trials = units::plural(own.len() as u64, "trial");
-        let count = units::count(failing.len() as u64);
-        capitalised(&format!(
-            "{name} fails in {count} of {trials}: {reason}{such}."
-        ))
-    });
-    sentences.collect()
-}
-
-/// What helps against invalid trials: ` Give the generator …`. Empty: not known.
-pub(crate) fn remedy<'a>(mut reasons: impl Iterator<Item = &'a str>) -> &'static str {
-    let is_late = |it: &str| it.contains("generator") || it.contains("relay");
-    match reasons.any(is_late) {
-        true => {
-            " Give the generator processors of its own ([pins]), raise its priority (as root), or \
-             generate the load on another host."
-        }
-        false => "",
     }
 }
 

@@ -88,7 +88,16 @@ pub(crate) fn metrics(plan: &Plan) -> Vec<&Metric> {
     let mut metrics: Vec<&Metric> = Vec::new();
     let drawn = plan.figures.iter().flat_map(Figure::drawn);
     let answer = plan.answer.iter().map(|it| &it.metric);
-    let first = answer.chain(drawn).filter_map(|name| plan.metric(name));
+    // A distribution stands for its 99th percentile, or for the first that there is.
+    let known = |name: &String| {
+        let mut percentiles = ["_p99_", "_p"].into_iter();
+        let of = |suffix| {
+            let prefix = format!("{name}{suffix}");
+            plan.metrics.iter().find(|it| it.name.starts_with(&prefix))
+        };
+        plan.metric(name).or_else(|| percentiles.find_map(of))
+    };
+    let first = answer.chain(drawn).filter_map(known);
     for metric in first.chain(&plan.metrics) {
         if !metrics.iter().any(|other| other.name == metric.name) {
             metrics.push(metric);
@@ -131,15 +140,16 @@ impl Values {
     ) -> Self {
         let mut values = Self::default();
         for (record, measured) in trials {
-            if let Some(reason) = measured.failing() {
+            // A setting is as it was chosen, whatever became of the trial.
+            let is_setting = record.resolved.contains_key(metric);
+            let failing = measured.failing().filter(|_| !is_setting);
+            if let Some(reason) = failing {
                 let first = (0, reason.to_owned());
                 values.failing.get_or_insert(first).0 += 1;
             }
             let Some(value) = record.number(metric).filter(|value| value.is_finite()) else {
                 continue;
             };
-            // A setting is as it was chosen, whatever became of the trial.
-            let is_setting = record.resolved.contains_key(metric);
             if let Some(reason) = measured.invalid(metric).filter(|_| !is_setting) {
                 values.invalid += 1;
                 values.left_out.push(value);
@@ -147,9 +157,8 @@ impl Values {
                 continue;
             }
             values.valid.push(value);
-            let is_failing = measured.failing().is_some() && !is_setting;
-            values.left_out.extend(is_failing.then_some(value));
-            if is_failing || measured.is_lower_bound(metric) {
+            values.left_out.extend(failing.map(|_| value));
+            if failing.is_some() || measured.is_lower_bound(metric) {
                 values.bounds.push(value);
             }
         }

@@ -8,7 +8,7 @@ use askama::Template;
 use crate::page::{STYLE, figure_part};
 use crate::render::{drawings, replace};
 use crate::run::run_folders;
-use crate::{Error, Run, answer, limits, page, units};
+use crate::{Error, Run, answer, health, limits, page, units};
 
 const GALLERY_STYLE: &str = include_str!("../templates/gallery.css");
 const GALLERY_SCRIPT: &str = include_str!("../templates/gallery.js");
@@ -43,6 +43,8 @@ struct Card {
     name: String,
     experiment: String,
     question: String,
+    /// What is wrong with the instrument or a server.
+    faults: Vec<String>,
     sentence: String,
     started: String,
     started_ns: u64,
@@ -105,7 +107,13 @@ pub fn gallery(folder: &Path) -> Result<Gallery, Error> {
 }
 
 fn card(name: &str, mut run: Run) -> Result<Card, Error> {
-    let sentence = answer::sentence(&run, answer::stages(&run).last());
+    let (faults, sentence) = {
+        let stages = answer::stages(&run);
+        let alerts = health::alerts(&run, stages.last()).into_iter();
+        let faults = alerts.filter(|(class, _)| *class == "fault");
+        let faults: Vec<String> = faults.map(|(_, text)| text).collect();
+        (faults, answer::sentence(&run, stages.last()))
+    };
     // The answer depends on all figures.
     run.plan.figures.truncate(1);
     let figure = drawings(&run)?.first().map(|it| figure_part(it, false));
@@ -114,6 +122,7 @@ fn card(name: &str, mut run: Run) -> Result<Card, Error> {
     Ok(Card {
         experiment: run.plan.experiment.clone(),
         question: run.plan.question.clone(),
+        faults,
         sentence,
         started: started_ns.map(units::moment).unwrap_or_default(),
         started_ns: started_ns.unwrap_or_default(),

@@ -20,7 +20,7 @@ use crate::answer;
 use crate::chart::Drawing;
 use crate::record::Host;
 use crate::target_verdict::Judged;
-use crate::{Error, Run, limits, published, units};
+use crate::{Error, Run, health, limits, published, units};
 
 pub(crate) const STYLE: &str = include_str!("../templates/report.css");
 pub(crate) const SCRIPT: &str = include_str!("../templates/report.js");
@@ -77,7 +77,7 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: &[Judged]) -> Resul
         script: SCRIPT,
         experiment: run.plan.experiment.clone(),
         question: run.plan.question.clone(),
-        alerts: answer::alerts(run, last),
+        alerts: health::alerts(run, last),
         sentence: answer::sentence(run, last),
         agreement,
         files: files(run),

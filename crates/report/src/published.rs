@@ -265,8 +265,8 @@ pub(crate) fn pairs<'r, 'a>(run: &'a Run, results: &'r StageResults<'a>) -> Vec<
 /// How far the measured values agree: `7 of 9 published values within 10 %, 8 within 25 %, orders
 /// kept: 10 of 12.` An order is that of two published values of one metric and publication. None:
 /// nothing published was measured.
-pub(crate) fn agreement(pairs: &[Pair]) -> Option<String> {
-    let known: Vec<(&Pair, f64)> = pairs
+pub(crate) fn agreement<'a>(pairs: &[Pair<'_, 'a>]) -> Option<String> {
+    let known: Vec<(&Pair<'_, 'a>, f64)> = pairs
         .iter()
         .filter_map(|it| Some((it, it.measured()?)))
         .collect();
@@ -274,28 +274,21 @@ pub(crate) fn agreement(pairs: &[Pair]) -> Option<String> {
         return None;
     }
     let within = |share: f64| {
-        let is_within = |(pair, measured): &&(&Pair, f64)| {
+        let is_within = |(pair, measured): &&(&Pair<'_, 'a>, f64)| {
             (measured - pair.value).abs() <= share * pair.value.abs()
         };
         known.iter().filter(is_within).count()
     };
     // What follows is a part of the publication, such as a table or a server.
-    let family = |pair: &Pair| {
-        let publication = pair
-            .source
-            .split([',', ':', ';'])
-            .next()
-            .unwrap_or_default();
-        (
-            publication.to_owned(),
-            pair.metric.name.clone(),
-            pair.other.is_some(),
-        )
+    let family = |pair: &Pair<'_, 'a>| {
+        let publication = pair.source.split([',', ':', ';']).next();
+        (publication, &pair.metric.name, pair.other.is_some())
     };
+    let families: Vec<_> = known.iter().map(|(pair, _)| family(pair)).collect();
     let (mut orders, mut kept) = (0, 0);
     for (nth, (one, measured)) in known.iter().enumerate() {
-        for (other, other_measured) in &known[nth + 1..] {
-            if one.value == other.value || family(one) != family(other) {
+        for (other_nth, (other, other_measured)) in known.iter().enumerate().skip(nth + 1) {
+            if one.value == other.value || families[nth] != families[other_nth] {
                 continue;
             }
             orders += 1;

@@ -27,51 +27,32 @@ pub use crate::target_verdict::{Judged, Verdict};
 
 /// A bound in one form.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Bound {
-    AtMost(f64),
-    AtLeast(f64),
-    Below(f64),
-    Above(f64),
+struct Bound {
+    /// In the unit of the target.
+    value: f64,
+    /// Whether higher values are within it.
+    is_lower: bool,
+    /// Whether the value itself is within it.
+    is_within: bool,
 }
 
 impl Bound {
-    fn value(self) -> f64 {
-        let (Self::AtMost(value) | Self::AtLeast(value) | Self::Below(value) | Self::Above(value)) =
-            self;
-        value
-    }
-
     fn words(self) -> &'static str {
-        match self {
-            Self::AtMost(_) => "at most",
-            Self::AtLeast(_) => "at least",
-            Self::Below(_) => "below",
-            Self::Above(_) => "above",
+        match (self.is_lower, self.is_within) {
+            (false, true) => "at most",
+            (true, true) => "at least",
+            (false, false) => "below",
+            (true, false) => "above",
         }
     }
 
     fn holds(self, value: f64) -> bool {
-        match self {
-            Self::AtMost(bound) => value <= bound,
-            Self::AtLeast(bound) => value >= bound,
-            Self::Below(bound) => value < bound,
-            Self::Above(bound) => value > bound,
-        }
-    }
-
-    /// Whether higher values are within it.
-    fn is_lower(self) -> bool {
-        matches!(self, Self::AtLeast(_) | Self::Above(_))
-    }
-
-    /// In another unit.
-    fn times(self, factor: f64) -> Self {
-        match self {
-            Self::AtMost(value) => Self::AtMost(value * factor),
-            Self::AtLeast(value) => Self::AtLeast(value * factor),
-            Self::Below(value) => Self::Below(value * factor),
-            Self::Above(value) => Self::Above(value * factor),
-        }
+        let is_beside = if self.is_lower {
+            value > self.value
+        } else {
+            value < self.value
+        };
+        is_beside || (self.is_within && value == self.value)
     }
 }
 
@@ -83,11 +64,18 @@ impl Target {
     /// The bound. None: the target states none, or several.
     fn bound(&self) -> Option<Bound> {
         let bounds = [
-            self.at_most.map(Bound::AtMost),
-            self.at_least.map(Bound::AtLeast),
-            self.below.map(Bound::Below),
-            self.above.map(Bound::Above),
+            (self.at_most, false, true),
+            (self.at_least, true, true),
+            (self.below, false, false),
+            (self.above, true, false),
         ];
+        let bounds = bounds.map(|(value, is_lower, is_within)| {
+            Some(Bound {
+                value: value?,
+                is_lower,
+                is_within,
+            })
+        });
         let mut stated = bounds.into_iter().flatten();
         stated.next().filter(|_| stated.next().is_none())
     }
@@ -100,7 +88,9 @@ impl Target {
         } else {
             unit.to(&metric.unit)
         };
-        Some(self.bound()?.times(factor?))
+        let bound = self.bound()?;
+        let value = bound.value * factor?;
+        Some(Bound { value, ..bound })
     }
 
     /// The index of its cell. None: there is none, or there are several.
@@ -128,7 +118,7 @@ fn check_one(target: &Target, plan: &Plan) -> Result<(), (&'static str, String)>
         return Err(("name", "is empty: say what the target is".to_owned()));
     }
     find(plan, &target.metric, Known::Metric).map_err(|what| ("metric", wrong(&what)))?;
-    let bound = target.bound().filter(|it| it.value().is_finite());
+    let bound = target.bound().filter(|it| it.value.is_finite());
     if bound.is_none() {
         let problem = "has not one bound: give one of `at-most`, `at-least`, `below` and `above`";
         return Err(("name", problem.to_owned()));
@@ -199,7 +189,7 @@ fn judge(run: &Run, last: Option<&StageResults>, target: &Target) -> Judged {
         "{}: {} {}",
         target.name,
         bound.words(),
-        unit.words(bound.value())
+        unit.words(bound.value)
     );
     let Some(cells) = last.and_then(|last| cells_of(target, &last.cells)) else {
         let undecided = undecided("the run does not have these cells");
@@ -287,7 +277,7 @@ fn verdict_of(bound: Bound, estimate: &Estimate, cells: &[&Cell], values: &[Valu
     // The true value of a lower bound is higher, and that of the divisor makes the ratio lower.
     let has_bounds = |at: usize| values.get(at).is_some_and(|it| !it.bounds.is_empty());
     let (may_be_higher, may_be_lower) = (has_bounds(0), has_bounds(1));
-    let could_reverse = match is_go == bound.is_lower() {
+    let could_reverse = match is_go == bound.is_lower {
         true => may_be_lower,
         false => may_be_higher,
     };

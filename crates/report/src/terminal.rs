@@ -7,7 +7,7 @@ use crate::cell::{Cell, Values};
 use crate::published::Pair;
 use crate::record::{Factor, Metric};
 use crate::target_verdict::Judged;
-use crate::{Run, findings, limits, page, published, units};
+use crate::{Run, findings, health, limits, page, published, units};
 
 /// Width of a column of values.
 const VALUE_WIDTH: usize = 14;
@@ -30,7 +30,7 @@ const TARGET_WIDTHS: [usize; 3] = [limits::TERMINAL_COLUMNS - 26 - 11 - 4, 26, 1
 pub(crate) fn text_summary(run: &Run, judged: &[Judged]) -> String {
     let stages = answer::stages(run);
     let last = stages.last();
-    let alerts = answer::alerts(run, last).into_iter();
+    let alerts = health::alerts(run, last).into_iter();
     let (faults, notices): (Vec<_>, Vec<_>) = alerts.partition(|(class, _)| *class == "fault");
     let mut lines: Vec<String> = faults.into_iter().map(|(_, text)| text).collect();
     if !lines.is_empty() {
@@ -115,16 +115,17 @@ fn target_lines(judged: &[Judged]) -> Vec<String> {
     }
     let row = |fields: [&str; 3]| row(fields.map(str::to_owned).iter().zip(TARGET_WIDTHS));
     let mut lines = vec![row(["targets", "figure [95 %]", "verdict"])];
-    for it in judged {
+    let names: Vec<String> = judged.iter().map(|it| it.name.clone()).collect();
+    for (it, name) in judged.iter().zip(told_apart(&names, usize::MAX)) {
         let figure = if it.figure.is_empty() {
             "–"
         } else {
             &it.figure
         };
         // A name ends with the bound, so it is not cut.
-        let is_short = it.name.chars().count() <= TARGET_WIDTHS[0];
-        let name = if is_short { it.name.as_str() } else { "" };
-        lines.extend((!is_short).then(|| it.name.clone()));
+        let is_short = name.chars().count() <= TARGET_WIDTHS[0];
+        lines.extend((!is_short).then(|| name.clone()));
+        let name = if is_short { name.as_str() } else { "" };
         lines.push(row([name, figure, it.verdict.words()]));
         if let Some(reason) = it.verdict.reason() {
             lines.push(format!("  {reason}"));

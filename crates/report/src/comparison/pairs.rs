@@ -67,32 +67,43 @@ impl<'a> Pairs<'a> {
         let table = Table::of(varied, cells);
         if let Some(wanted) = wanted
             && let Some(at) = varied.iter().position(|it| it.name == wanted.factor.name)
-            && let Some(pairs) = Self::by(at, wanted.baseline, varied, &table, cells)
-            && !pairs.pairs.is_empty()
         {
-            return Some(pairs);
+            // The first of its values that has cells to compare with.
+            let stated = wanted.baseline.and_then(|it| it.get(&wanted.factor.name));
+            let values = stated.into_iter().chain(baselines(wanted.factor, cells));
+            let mut pairs = values
+                .map(|value| Self::by(at, value, wanted.baseline, varied, &table, cells))
+                .filter(|it| !it.pairs.is_empty());
+            if let Some(pairs) = pairs.next() {
+                return Some(pairs);
+            }
         }
-        let first = Self::by(0, None, varied, &table, cells)?;
+        let by = |compared: usize| {
+            let baseline = baselines(varied.get(compared)?, cells).next()?;
+            Some(Self::by(compared, baseline, None, varied, &table, cells))
+        };
+        let first = by(0)?;
         if !first.pairs.is_empty() {
             return Some(first);
         }
-        let others = (1..varied.len()).filter_map(|by| Self::by(by, None, varied, &table, cells));
-        let mut others = others.filter(|it| !it.pairs.is_empty());
-        Some(others.next().unwrap_or(first))
+        let mut others = (1..varied.len()).filter_map(by);
+        let found = others.find(|it| !it.pairs.is_empty());
+        Some(found.unwrap_or(first))
     }
 
     fn by(
         compared: usize,
+        baseline: &'a Value,
         wanted: Option<&'a Factors>,
         varied: &[&'a Factor],
         table: &Table,
         cells: &[Cell<'a>],
-    ) -> Option<Self> {
-        let factor = *varied.get(compared)?;
+    ) -> Self {
+        let factor = varied[compared];
         let has_all = |cell: &Cell, of: &Factors| published::has_all(cell.factors, of);
-        let wanted = wanted.filter(|it| cells.iter().any(|cell| has_all(cell, it)));
-        let of_wanted = wanted.and_then(|it| it.get(&factor.name));
-        let baseline = of_wanted.or_else(|| baseline(factor, cells))?;
+        let wanted = wanted.filter(|it| {
+            it.get(&factor.name) == Some(baseline) && cells.iter().any(|cell| has_all(cell, it))
+        });
         let mut equal = table.equal(compared, varied.len());
         if let Some(wanted) = wanted {
             equal.retain(|&it| !wanted.contains_key(&varied[it].name));
@@ -131,22 +142,22 @@ impl<'a> Pairs<'a> {
                     && table.determine(&[compared], it),
             });
         let dependent = dependent.collect();
-        Some(Self {
+        Self {
             factor,
             baseline,
             equal: equal.into_iter().map(|it| varied[it]).collect(),
             dependent,
             pairs,
             unmatched,
-        })
+        }
     }
 }
 
-/// The reference if a cell has it, else the first value that a cell has.
-fn baseline<'a>(factor: &'a Factor, cells: &[Cell]) -> Option<&'a Value> {
+/// The reference, then the other values, of those that a cell has.
+fn baselines<'a>(factor: &'a Factor, cells: &[Cell]) -> impl Iterator<Item = &'a Value> {
     let is_there = |value: &&Value| cells.iter().any(|cell| cell.value(factor) == Some(*value));
     let reference = factor.reference.iter();
-    reference.chain(&factor.values).find(is_there)
+    reference.chain(&factor.values).filter(is_there)
 }
 
 /// Which factors are set aside, if others determine them.

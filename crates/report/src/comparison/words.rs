@@ -19,18 +19,33 @@ pub(crate) fn subject(factor: &Factor, value: &Value) -> String {
     }
 }
 
-/// The values of these factors in a cell: `for input small, with 16 connections`.
+/// The values of these factors in a cell: `for input small and with 16 connections`.
 pub(crate) fn place(factors: &[&Factor], cell: &Cell) -> String {
     let values = factors.iter();
     let values = values.filter_map(|factor| Some(subject(factor, cell.value(factor)?)));
-    values.collect::<Vec<_>>().join(", ")
+    units::listed(&joined(values.collect()))
 }
 
 /// The title of a metric within a sentence: `response time (99th percentile)`.
 pub(crate) fn title(metric: &Metric) -> String {
-    match metric.title.split_once(", ") {
+    let parts = metric.title.split_once(", ");
+    match parts.or_else(|| metric.title.split_once(": ")) {
         Some((head, tail)) => format!("{head} ({tail})"),
         None => metric.title.clone(),
+    }
+}
+
+/// The verb after a title: `is`, or `are` of several things, such as `requests per second`.
+pub(crate) fn is(title: &str) -> &'static str {
+    let ends = [
+        " of ", " per ", " for ", " in ", " an ", " a ", " from ", " to ", " (", ", ",
+    ];
+    let head = ends.iter().filter_map(|it| title.find(it)).min();
+    let head = &title[..head.unwrap_or(title.len())];
+    let is_singular = ["ss", "us", "is"].iter().any(|it| head.ends_with(it));
+    match head.ends_with('s') && !is_singular {
+        true => "are",
+        false => "is",
     }
 }
 
@@ -180,4 +195,29 @@ fn difference(unit: &Unit, value: f64) -> String {
         _ => words,
     };
     format!("{sign}{words}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is;
+
+    #[test]
+    fn a_title_of_several_things_has_a_plural_verb() {
+        for title in [
+            "answered requests",
+            "requests per second",
+            "bytes an operation",
+        ] {
+            assert_eq!(is(title), "are", "{title}");
+        }
+        let titles = [
+            "response time (median)",
+            "energy of 30 s",
+            "throughput",
+            "analysis of x",
+        ];
+        for title in titles {
+            assert_eq!(is(title), "is", "{title}");
+        }
+    }
 }

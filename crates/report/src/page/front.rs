@@ -8,7 +8,7 @@ use crate::cell::Cell;
 use crate::comparison::{Comparisons, Family, Verdict, words};
 use crate::figures::SEQUENTIAL;
 use crate::record::{Factor, Measured, Metric};
-use crate::{Run, limits, units};
+use crate::{Run, health, limits, units};
 
 /// The table as the template takes it.
 #[derive(Default)]
@@ -132,7 +132,7 @@ pub(super) fn grey<'s>(run: &Run, values: impl Iterator<Item = &'s Shown>) -> St
             reasons.push(reason);
         }
     }
-    let remedy = answer::remedy(reasons.iter().map(|it| it.as_str()));
+    let remedy = health::remedy(reasons.iter().map(|it| it.as_str()));
     let more = reasons.len().saturating_sub(limits::REASONS) as u64;
     let shown = reasons.iter().take(limits::REASONS);
     let mut shown: Vec<String> = shown
@@ -235,7 +235,10 @@ fn marks(last: &StageResults, index: usize, cell: &Cell, columns: &[Column]) -> 
         .filter(|(_, it)| it.failing().is_some());
     let failing = failing.count() as u64;
     if failing > 0 {
-        marks.push(format!("fails in {}", units::plural(failing, "trial")));
+        marks.push(format!(
+            "fails here, in {}",
+            units::plural(failing, "trial")
+        ));
     }
     let is_out = |it: &Measured| it.fault.is_some() && it.failing().is_none();
     let faulty = cell.measured.iter().filter(|(_, it)| is_out(it)).count();

@@ -309,6 +309,19 @@ fn comparisons_part(run: &Run, stages: &[StageResults]) -> Part {
                  either side do not count or are lower bounds, and there is none with a cell in \
                  which the server fails. Few trials give an interval of less confidence, which is \
                  shown in parentheses and decides nothing.";
+    let exact = stages.iter().flat_map(|stage| {
+        let families = stage.comparisons.iter().flat_map(|it| &it.families);
+        let compared = families.filter(|it| !it.comparisons.is_empty());
+        compared.map(|it| stage.is_exact(it.metric))
+    });
+    let exact: Vec<bool> = exact.collect();
+    let about = match exact.contains(&true) && !exact.contains(&false) {
+        true => {
+            "The model leaves nothing to chance: each cell has one value, and a ratio is that of \
+                 two values."
+        }
+        false => about,
+    };
     let mut part = Part {
         id: "comparisons",
         title: "Comparisons",

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use crate::record::FaultClass;
 use crate::tests::browser::{browser, run, with_script};
 use crate::tests::general_run::General;
-use crate::tests::ladder::ladder;
+use crate::tests::ladder::{fault, ladder};
 
 /// Three runs, one of servers at several rates, and a folder that is no readable run.
 fn folder(place: &Path) {
@@ -18,7 +19,10 @@ fn folder(place: &Path) {
         fs::rename(run.write(place), place.join(name)).unwrap();
     }
     fs::write(place.join("first/report.html"), "").unwrap();
-    fs::rename(ladder(5).write(place), place.join("ladder")).unwrap();
+    let mut ladder = ladder(5);
+    let first = ladder.measured("s-curtail-0-00");
+    fault(first, FaultClass::Failing, "12 % errors");
+    fs::rename(ladder.write(place), place.join("ladder")).unwrap();
     fs::create_dir(place.join("broken")).unwrap();
     fs::write(place.join("broken/plan.toml"), "schema = 1").unwrap();
     fs::create_dir(place.join("other")).unwrap();
@@ -43,6 +47,7 @@ fn every_readable_run_has_a_card_the_latest_first() {
     // Only a run with a report has a link to it.
     assert_eq!(html.matches("/report.html\"").count(), 1);
     at("<a href=\"first/report.html\">versions</a>");
+    at("curtail fails in 1 of 124 trials: 12 % errors.");
     // The names of figures are unique within the page.
     let ids = html
         .match_indices(" id=\"")

@@ -109,7 +109,7 @@ fn servers_are_compared_although_their_caches_and_pools_differ_too() {
     let answer = run(&cells).sentence();
     let start = "The response time for server threaded is 0.5";
     assert!(answer.starts_with(start), "{answer}");
-    let end = " times that for server unthreaded, for operation GET and operation SET.";
+    let end = " times that for server unthreaded, for operation GET and SET.";
     assert!(answer.ends_with(end), "{answer}");
     let html = run(&cells).page();
     let about = "Each cell is compared with the cell for server unthreaded whose other factors are \
