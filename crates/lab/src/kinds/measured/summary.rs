@@ -54,9 +54,9 @@ fn per_request(summary: &Summary, of: impl Fn(&load::summary::Watched) -> Option
 #[rustfmt::skip]
 const NUMBERS: [Number; 39] = [
     number(ACHIEVED_RPS, "achieved rate", "/s", Higher, Sum, |s| Some(s.achieved_rps)),
-    number("time_per_request_ns", "time ÷ requests of a client", "ns", Lower, Mean, |s| Some(s.closed_loop?.time_per_request_ns)),
-    number("requests_per_s", "requests ÷ time", "/s", Higher, Sum, |s| Some(s.closed_loop?.requests_per_s)),
-    number("clients_over_mean_rps", "clients ÷ mean service time", "/s", Neither, Sum, |s| Some(s.closed_loop?.connections_over_mean_rps)),
+    number("time_per_request_ns", "response time, time ÷ requests of a client", "ns", Lower, Mean, |s| Some(s.closed_loop?.time_per_request_ns)),
+    number("requests_per_s", "total load, requests ÷ time", "/s", Higher, Sum, |s| Some(s.closed_loop?.requests_per_s)),
+    number("clients_over_mean_rps", "total load, clients ÷ mean service time", "/s", Neither, Sum, |s| Some(s.closed_loop?.connections_over_mean_rps)),
     number("server_cpu_ns_per_request", "processor time of the server per request", "ns", Lower, Max, |s| per_request(s, |it| Some(it.user_ns + it.system_ns))),
     number("server_wakes_per_request", "voluntary context switches of the server per request", "count", Lower, Max, |s| per_request(s, |it| it.voluntary_switches)),
     number("server_user_ns", "processor time of the server, user", "ns", Neither, Max, |s| Some(s.watched?.user_ns as f64)),
