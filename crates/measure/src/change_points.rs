@@ -8,9 +8,8 @@
 //! parts on both sides of a change are tested in turn.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::SeedableRng;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::bootstrap::index_below;
 use crate::interval::median;
 use crate::limits::{CHANGE_PERMUTATIONS, CHANGE_PERMUTATIONS_MAX, CHANGE_SERIES_MAX};
 
@@ -119,6 +118,11 @@ fn largest_sum(ranks: &[f64]) -> f64 {
         largest = largest.max(f64::abs(sum) / (before * (count - before)).sqrt());
     }
     largest
+}
+
+/// A random index below `count`.
+fn index_below(count: usize, random: &mut Xoshiro256PlusPlus) -> usize {
+    ((u128::from(random.next_u64()) * count as u128) >> 64) as usize
 }
 
 #[cfg(test)]

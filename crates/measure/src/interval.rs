@@ -10,8 +10,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-use crate::Histogram;
-
 /// A confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -73,33 +71,6 @@ pub fn median_of_trials(values: &[f64], confidence: f64) -> Option<Estimate> {
         value: median_of_sorted(&sorted),
         interval,
         samples: sorted.len(),
-    })
-}
-
-/// The interval of the `q` quantile (0 < q < 1) of the distribution that independent samples were
-/// drawn from. None without samples, where one is not finite, or where q or the confidence is not
-/// between 0 and 1.
-#[must_use]
-pub fn quantile_interval(values: &[f64], q: f64, confidence: f64) -> Option<Interval> {
-    interval_of_sorted(&sorted(values)?, q, confidence)
-}
-
-/// [`quantile_interval`] of a histogram. Latencies under load are autocorrelated, which makes this
-/// interval too narrow; [`median_of_trials`] over repeats of a trial does not have this flaw.
-#[must_use]
-pub fn histogram_quantile_interval(
-    histogram: &Histogram,
-    q: f64,
-    confidence: f64,
-) -> Option<Interval> {
-    let count = histogram.len();
-    let ranks = Ranks::of(count, q, confidence)?;
-    // The middle of the rank's share finds the right bucket under any rounding.
-    let at = |rank: u64| histogram.quantile((rank as f64 - 0.5) / count as f64) as f64;
-    Some(Interval {
-        low: at(ranks.low),
-        high: at(ranks.high),
-        confidence: ranks.confidence,
     })
 }
 
@@ -201,32 +172,5 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[1.0, f64::NAN]), None);
-    }
-
-    #[test]
-    fn invalid_arguments_have_no_interval() {
-        assert_eq!(quantile_interval(&[], 0.5, 0.95), None);
-        for (q, confidence) in [
-            (0.0, 0.95),
-            (1.0, 0.95),
-            (0.5, 1.0),
-            (0.5, 0.0),
-            (f64::NAN, 0.9),
-        ] {
-            assert_eq!(quantile_interval(&[1.0, 2.0], q, confidence), None);
-        }
-    }
-
-    #[test]
-    fn a_histogram_gives_the_interval_of_its_samples() {
-        let samples: Vec<f64> = (1..=1000).map(f64::from).collect();
-        let mut histogram = Histogram::new();
-        (1..=1000).for_each(|value| histogram.record(value));
-        for q in [0.5, 0.9, 0.99] {
-            assert_eq!(
-                histogram_quantile_interval(&histogram, q, 0.95),
-                quantile_interval(&samples, q, 0.95)
-            );
-        }
     }
 }

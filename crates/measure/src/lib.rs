@@ -8,17 +8,14 @@
 //! |---|---|
 //! | how are the latencies distributed? | [`Histogram`] |
 //! | the same, where some requests were never answered? | [`WithCensored`] |
-//! | how certain is this percentile, this median? | [`quantile_interval`], [`median_of_trials`] |
-//! | the same, of any statistic, by blocks? | [`bootstrap_interval`], [`block_bootstrap_quantile`] |
-//! | how many independent samples is an autocorrelated series worth? | [`effective_samples`] |
+//! | how certain is this median? | [`median_of_trials`] |
 //! | where does the warm-up of a series end? | [`warm_up`] |
-//! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
+//! | is A faster than B, and by how much? | [`RankTest`], [`paired_ratio`] |
 //! | how many repeats would decide that? | [`pooled_spread`], [`repeats_to_decide`] |
 //! | where does the level of a series of runs change? | [`change_points`] |
 //! | which of many comparisons are significant? | [`holm`] |
 //! | which settings are best in two measures at once? | [`pareto_front`] |
-//! | do requests become ready in batches? | [`Burstiness`], [`BurstHistogram`] |
-//! | do processes become runnable together? | [`RunnableFraction`] |
+//! | do requests become ready in batches? | [`Burstiness`] |
 //! | do small requests wait for large ones? | [`service_inversion`], [`SizeDeciles`] |
 //! | what is the server's capacity, and at which load does its tail latency rise? | [`Capacity`], [`Knee`] |
 //! | which rate keeps a latency objective? | [`Search`] |
@@ -27,12 +24,10 @@
 //! | did a store answer as one copy of its data would? | [`check_linearizable`] |
 #![forbid(unsafe_code)]
 
-mod bootstrap;
 mod burstiness;
 mod capacity;
 mod censored;
 mod change_points;
-mod effective_samples;
 mod histogram;
 mod holm;
 mod interval;
@@ -45,7 +40,6 @@ mod pareto;
 mod rank;
 mod ratio;
 mod repeats;
-mod runnable;
 mod search;
 mod service_inversion;
 mod size_deciles;
@@ -54,17 +48,13 @@ mod target;
 mod tests;
 mod warm_up;
 
-pub use bootstrap::{BootstrapOptions, block_bootstrap_quantile, bootstrap_interval};
-pub use burstiness::{BurstBounds, BurstHistogram, Burstiness};
+pub use burstiness::Burstiness;
 pub use capacity::{Capacity, CapacityTrial};
 pub use censored::{Bounded, WithCensored};
 pub use change_points::{ChangePoint, change_points};
-pub use effective_samples::effective_samples;
 pub use histogram::{Histogram, HistogramError};
 pub use holm::holm;
-pub use interval::{
-    Estimate, Interval, histogram_quantile_interval, median, median_of_trials, quantile_interval,
-};
+pub use interval::{Estimate, Interval, median, median_of_trials};
 pub use knee::{KNEE_FACTOR, Knee, TailPoint};
 pub use lateness::{
     BUSY_LIMIT, LATENESS_LIMIT_NS, LATENESS_P999_LIMIT_NS, generator_limited,
@@ -74,9 +64,8 @@ pub use linearizability::{Action, Call, Fault, Rejection, check_linearizable};
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding, OutstandingCount};
 pub use pareto::{Better, pareto_front};
 pub use rank::RankTest;
-pub use ratio::{paired_ratio, ratio_of_medians};
+pub use ratio::paired_ratio;
 pub use repeats::{POWER, pooled_spread, repeats_to_decide};
-pub use runnable::{RunnableFraction, RunnableSample};
 pub use search::{
     Search, SearchEnd, SearchError, SearchLimit, SearchOptions, SearchTrial, Sustained, Verdict,
 };

@@ -1,32 +1,13 @@
 //! The bounds of statistics.
 
-/// Resamples of a bootstrap.
-pub const BOOTSTRAP_RESAMPLES: usize = 4000;
-
-/// Maximum number of resamples of a bootstrap: more make its ends no truer, only less random.
-pub const BOOTSTRAP_RESAMPLES_MAX: usize = 100_000;
-
-/// Maximum number of values that a bootstrap draws, over all its resamples: some seconds of work.
-pub const BOOTSTRAP_DRAWS_MAX: usize = 400_000_000;
-
-/// Fewest samples in a group for a bootstrap: with fewer, its interval covers less than it states.
-pub const BOOTSTRAP_SAMPLES_MIN: usize = 8;
-
 /// Maximum number of samples of one group in a rank test, which compares all pairs.
 pub const RANK_SAMPLES_MAX: usize = 2000;
 
 /// Up to this many pairs, the rank test's null distribution is exact.
 pub const RANK_EXACT_PAIRS_MAX: usize = 2500;
 
-/// Maximum number of buckets of a burst histogram: the powers of two of 64 bits.
-pub const BURST_BUCKETS_MAX: usize = 64;
-
 /// Maximum number of size classes; a drawing of more is not readable.
 pub const SIZE_CLASSES_MAX: usize = 64;
-
-/// Maximum number of products that an effective sample size computes, about a second of work: all
-/// lags of 30 000 samples, or the first thousand of a million.
-pub const AUTOCORRELATION_PRODUCTS_MAX: usize = 1_000_000_000;
 
 /// Samples in a batch of the warm-up detection; the 5 of MSER-5.
 pub const WARM_UP_BATCH_LEN: usize = 5;

@@ -32,7 +32,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use curtail_tests::client::Client;
 use curtail_tests::process::{self, Server};
-use measure::{Estimate, median_of_trials, ratio_of_medians};
+use measure::{Estimate, RankTest, median_of_trials};
 use sys::child::{Bounds, bind};
 use workload::{Purpose, RandomStream};
 
@@ -187,7 +187,7 @@ fn print(depth: u32, generators: &[&Generator], costs: &[Vec<f64>]) -> bool {
         let ours = generators.iter().position(|it| it.name == ours);
         let ratio = ours
             .filter(|&ours| ours != at)
-            .and_then(|ours| ratio_of_medians(&costs[ours], &costs[at], CONFIDENCE, 1));
+            .and_then(|ours| RankTest::of(&costs[ours], &costs[at], CONFIDENCE)?.ratio);
         let limit = if generator.is_before { BEFORE_MAX } else { 1.0 };
         let verdict = match ratio {
             Some(ratio) if ratio.interval.high < limit => format!("below {limit}: met"),
