@@ -19,7 +19,7 @@ use toml::de::{DeTable, DeValue};
 use crate::design::{Design, FactorSpec, Ladder, Listed};
 use crate::error::{Error, did_you_mean, nearest};
 use crate::kind::{Entry, Kind, Violation};
-use crate::{kinds, limits, location, overlay, rates};
+use crate::{kind, limits, location, measured, overlay, rates};
 
 /// An experiment, read and checked.
 #[derive(Debug, Clone)]
@@ -449,10 +449,10 @@ impl Experiment {
 
     /// The kind of that name; the default if the file names none.
     fn entry(&self, kind: Option<&Spanned<DeValue<'_>>>) -> Result<Entry, Error> {
-        let name = kind.map_or(Some(kinds::DEFAULT), |it| it.get_ref().as_str());
-        let entry = kinds::all(self.kinds).find(|it| Some(it.name) == name);
+        let name = kind.map_or(Some(measured::NAME), |it| it.get_ref().as_str());
+        let entry = kind::all(self.kinds).find(|it| Some(it.name) == name);
         entry.copied().ok_or_else(|| {
-            let names: Vec<&str> = kinds::all(self.kinds).map(|it| it.name).collect();
+            let names: Vec<&str> = kind::all(self.kinds).map(|it| it.name).collect();
             let near = nearest(name.unwrap_or_default(), names.iter().copied());
             let remedy = match near {
                 Some(near) => did_you_mean(Some(near)),

@@ -169,7 +169,7 @@ pub trait Kind: Debug {
     /// The definitions of the metrics that a trial may have.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// The settings for the plan, from which [`Entry::restore`] makes the kind again.
+    /// The settings for the plan, from which [`Entry::read`] makes the kind again.
     ///
     /// # Errors
     /// A setting has no form in TOML, which is a bug.
@@ -292,6 +292,11 @@ pub struct Resolved {
     pub notes: Vec<String>,
 }
 
+/// The laboratory's own kind, and `more`.
+pub(crate) fn all(more: &'static [Entry]) -> impl Iterator<Item = &'static Entry> + Clone {
+    std::iter::once(&crate::measured::ENTRY).chain(more)
+}
+
 type Read = fn(Located<'_>) -> Result<Box<dyn Kind>, LocatedError>;
 
 /// A kind, by its name in experiment files.
@@ -299,10 +304,8 @@ type Read = fn(Located<'_>) -> Result<Box<dyn Kind>, LocatedError>;
 pub struct Entry {
     /// The name.
     pub name: &'static str,
-    /// Reads the kind's tables of an experiment file.
+    /// Reads the kind's tables of an experiment file, or the settings of a plan.
     pub read: Read,
-    /// Reads the settings of a plan.
-    pub restore: Read,
 }
 
 impl Entry {
@@ -310,11 +313,7 @@ impl Entry {
     #[must_use]
     pub const fn of<K: Kind + DeserializeOwned + 'static>(name: &'static str) -> Self {
         let read: Read = |source| Ok(Box::new(K::deserialize(source)?));
-        Self {
-            name,
-            read,
-            restore: read,
-        }
+        Self { name, read }
     }
 }
 

@@ -8,8 +8,7 @@ use toml::de::DeTable;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::kind::{Entry, Kind};
-use crate::kinds;
+use crate::kind::{self, Entry, Kind};
 use crate::limits::Timeouts;
 
 pub mod estimate;
@@ -125,11 +124,11 @@ pub(crate) fn kind_of(plan: &Plan, options: &Options) -> Result<Box<dyn Kind>, E
         what: "the plan's settings",
         problem,
     };
-    let entry = kinds::all(options.kinds).find(|it| it.name == plan.kind);
+    let entry = kind::all(options.kinds).find(|it| it.name == plan.kind);
     let entry = entry.ok_or_else(|| bad(format!("no kind of trial `{}`", plan.kind)))?;
     let text = toml::to_string(&plan.settings).map_err(|error| bad(error.to_string()))?;
     let settings = DeTable::parse(&text).map_err(|error| bad(error.message().to_owned()))?;
-    (entry.restore)(settings.into()).map_err(|error| bad(error.message().to_owned()))
+    (entry.read)(settings.into()).map_err(|error| bad(error.message().to_owned()))
 }
 
 #[cfg(test)]

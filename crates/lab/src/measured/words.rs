@@ -10,10 +10,10 @@ use report::record::names::RATE;
 
 use super::{Setup, Side};
 use crate::error::Error;
-use hosts::Hosts;
 use crate::kind::{Context, Trial};
 use crate::placeholder;
 use crate::port::Ports;
+use hosts::Hosts;
 
 /// The placeholder of a client's number.
 pub(super) const CLIENT: &str = "client";
@@ -117,7 +117,9 @@ impl<'a> Words<'a> {
     ) -> io::Result<TcpStream> {
         match side {
             Side::Server => self.hosts.connect(address, timeout),
-            Side::Client => self.hosts.connect_from_client(self.client, address, timeout),
+            Side::Client => self
+                .hosts
+                .connect_from_client(self.client, address, timeout),
         }
     }
 

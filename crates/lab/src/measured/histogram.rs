@@ -42,7 +42,9 @@ pub(super) fn find(
                 histograms.insert(name.clone(), text);
             }
             Some(_) => notes.push(format!("the histogram `{name}` is no base64 of HDR V2")),
-            None => notes.push(format!("the output has no text `{json}` for histogram `{name}`")),
+            None => notes.push(format!(
+                "the output has no text `{json}` for histogram `{name}`"
+            )),
         }
     }
     notes
@@ -77,9 +79,8 @@ pub(super) fn check(
 ) -> Result<(), Violation> {
     const TABLE: &str = "[[histogram]]";
     for (nth, table) in tables.iter().enumerate() {
-        let violation = |key, problem: &str| {
-            Err(Violation::new(TABLE, nth, key, problem.to_owned()))
-        };
+        let violation =
+            |key, problem: &str| Err(Violation::new(TABLE, nth, key, problem.to_owned()));
         let is_again = tables[..nth].iter().any(|it| it.name == table.name)
             || metrics.iter().any(|it| it.name() == table.name);
         if table.name.is_empty() || !table.name.chars().all(placeholder::is_in_name) || is_again {

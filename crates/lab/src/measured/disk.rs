@@ -109,7 +109,10 @@ impl DiskTable {
     /// The disk in words.
     pub(super) fn words(&self) -> String {
         let memory = self.memory.as_deref().unwrap_or("the machine's");
-        format!("{} of {}, with {memory} memory for the server's host", self.law, self.size)
+        format!(
+            "{} of {}, with {memory} memory for the server's host",
+            self.law, self.size
+        )
     }
 }
 
@@ -126,7 +129,11 @@ pub(super) fn metrics() -> Vec<Metric> {
         ("disk_read_bytes", "bytes read from the disk", "B"),
         ("disk_waiting_mean", "requests at the disk, mean", "count"),
         ("disk_waiting_max", "requests at the disk, most", "count"),
-        ("disk_late_p99_ns", "lateness of the disk, 99th percentile", "ns"),
+        (
+            "disk_late_p99_ns",
+            "lateness of the disk, 99th percentile",
+            "ns",
+        ),
     ]
     .map(|(name, title, unit)| {
         Metric::new(name, title, Unit::from(unit.to_owned()), Better::Neither)
@@ -152,13 +159,20 @@ impl RunningDisk {
         let fill = |text: &str| words.fill(text).unwrap_or_default();
         let law = fill(&table.law);
         let channels = law.parse::<Law>().map_or(1, |it| it.channels);
-        let mut line = ["disk", "run", "--no-delay", "--at", AT].map(str::to_owned).to_vec();
+        let mut line = ["disk", "run", "--no-delay", "--at", AT]
+            .map(str::to_owned)
+            .to_vec();
         line.push(format!("--law={law}"));
         line.push(format!("--size={}", table.size));
         line.push(format!("--options={}", table.options));
         line.push(format!("--seed={}", fill("{seed}")));
         line.push(format!("--fill={}", fill(&table.fill)));
-        line.extend(table.memory.iter().map(|it| format!("--memory={}", fill(it))));
+        line.extend(
+            table
+                .memory
+                .iter()
+                .map(|it| format!("--memory={}", fill(it))),
+        );
         let log = context.log(words.trial_id(), NAME);
         let output = File::create(&log).map_err(Error::file("create", &log))?;
         let errors = output.try_clone().map_err(Error::file("open", &log))?;
@@ -186,7 +200,10 @@ impl RunningDisk {
             if printed.lines().any(|line| line.starts_with(&ready)) {
                 return Ok(());
             }
-            match self.process.wait(limits::PROBE_GAP, Some(context.stop_signals))? {
+            match self
+                .process
+                .wait(limits::PROBE_GAP, Some(context.stop_signals))?
+            {
                 WaitResult::Exited => {
                     let status = self.process.finish()?;
                     return Err(self.failed(&format!("exited before it was filled ({status})")));
@@ -224,7 +241,10 @@ impl RunningDisk {
             .map_err(|error| self.failed(&format!("printed no counts: {error}")))?;
         let elapsed_ns = counts.elapsed_ns.max(1) as f64;
         for (name, value) in [
-            ("disk_share", counts.busy_ns as f64 / elapsed_ns / f64::from(self.channels)),
+            (
+                "disk_share",
+                counts.busy_ns as f64 / elapsed_ns / f64::from(self.channels),
+            ),
             ("disk_requests", (counts.reads + counts.writes) as f64),
             ("disk_read_bytes", counts.read_bytes as f64),
             ("disk_waiting_mean", counts.response_ns as f64 / elapsed_ns),
@@ -253,6 +273,8 @@ impl RunningDisk {
 /// The beginning of a log: a disk prints little.
 fn read_start(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(limits::QUOTED_LEN).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(limits::QUOTED_LEN)
+        .read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

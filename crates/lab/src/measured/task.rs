@@ -92,12 +92,20 @@ impl Task<'_> {
         let first_start = Instant::now();
         let start_of = |client: &Client<'_>| first_start + self.stagger * client.number as u32;
         loop {
-            while waiting.front().is_some_and(|it| start_of(it) <= Instant::now()) {
+            while waiting
+                .front()
+                .is_some_and(|it| start_of(it) <= Instant::now())
+            {
                 let client = waiting.pop_front();
                 running.extend(client.map(Client::start).transpose()?);
             }
             let deadlines = running.iter().map(|it| it.process.began() + self.timeout);
-            let Some(until) = waiting.front().map(&start_of).into_iter().chain(deadlines).min()
+            let Some(until) = waiting
+                .front()
+                .map(&start_of)
+                .into_iter()
+                .chain(deadlines)
+                .min()
             else {
                 break;
             };
@@ -195,7 +203,9 @@ impl<'a> Client<'a> {
         };
         let summary = logs.summary.to_string_lossy().into_owned();
         let processes = 1 + usize::from(!task.input.is_empty());
-        let guards = (0..processes).map(|_| Process::guard()).collect::<Result<_, _>>()?;
+        let guards = (0..processes)
+            .map(|_| Process::guard())
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             task,
             number,
@@ -225,7 +235,9 @@ impl<'a> Client<'a> {
                 .stderr(create(&self.logs.input)?);
             input = Some(start(&mut command)?);
         }
-        let mut command = self.words.command(task.side, task.command, task.environment);
+        let mut command = self
+            .words
+            .command(task.side, task.command, task.environment);
         let pipe = input.as_mut().and_then(Process::take_output);
         command
             .stdin(pipe.map_or_else(Stdio::null, Stdio::from))
@@ -263,9 +275,15 @@ impl<'a> Active<'a> {
             return Ok(());
         }
         let timeout = units::duration_text(timeout);
-        let reason = format!("{} did not exit within {timeout} and was killed", self.client.task.what);
+        let reason = format!(
+            "{} did not exit within {timeout} and was killed",
+            self.client.task.what
+        );
         let reason = self.client.message(&reason);
-        Err(TrialError::Final(with_last_lines(&reason, &self.client.logs.stderr)))
+        Err(TrialError::Final(with_last_lines(
+            &reason,
+            &self.client.logs.stderr,
+        )))
     }
 
     /// Reaps the client's process, which exited by `now`. Fails if it failed.
@@ -333,7 +351,12 @@ impl Exited<'_> {
         if status.success() || is_of_pipe {
             return Ok(None);
         }
-        let reason = self.client.message(&format!("the program of the input ended with {status}"));
-        Err(TrialError::Failed(with_last_lines(&reason, &self.client.logs.input)))
+        let reason = self
+            .client
+            .message(&format!("the program of the input ended with {status}"));
+        Err(TrialError::Failed(with_last_lines(
+            &reason,
+            &self.client.logs.input,
+        )))
     }
 }

@@ -18,8 +18,16 @@ use crate::kind::Violation;
 use crate::{limits, placeholder, relayed};
 
 /// The placeholders that are no factors.
-const PLACEHOLDERS: [&str; 8] =
-    ["ip", "port", "seed", "trial", "curtail", BUILD, CLIENT, disk::FILES];
+const PLACEHOLDERS: [&str; 8] = [
+    "ip",
+    "port",
+    "seed",
+    "trial",
+    "curtail",
+    BUILD,
+    CLIENT,
+    disk::FILES,
+];
 
 /// The first problem of the settings under these cells.
 pub(super) fn check(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
@@ -40,7 +48,11 @@ pub(super) fn check(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
         let problem = format!("is {}, not a share from 0 to 1", setup.failures_max);
         return at_top("failures-max", problem);
     }
-    if let Some(name) = setup.labels.iter().find(|it| !cells.iter().any(|cell| cell.contains_key(*it))) {
+    if let Some(name) = setup
+        .labels
+        .iter()
+        .find(|it| !cells.iter().any(|cell| cell.contains_key(*it)))
+    {
         return at_top("labels", format!("has `{name}`, which is no factor"));
     }
     check_times(setup)?;
@@ -100,7 +112,8 @@ fn check_commands(setup: &Setup) -> Result<(), Violation> {
             of.is_some_and(|it| ["count", "/s"].contains(&it.unit()))
         };
         if let Some(name) = requests.filter(|it| !counts(it)) {
-            let problem = format!("is `{name}`, which is no [[metric]] with the unit `count` or `/s`");
+            let problem =
+                format!("is `{name}`, which is no [[metric]] with the unit `count` or `/s`");
             return violation("[program]", 0, "requests", &problem);
         }
     }
@@ -220,9 +233,9 @@ fn check_hosts(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     if hosts.detect_stalls {
         let problem = match (&setup.load, setup.pins.server.is_empty()) {
             (Some(_), false) => None,
-            (Some(_), true) => Some(
-                "needs `server` in [pins]: stalls are those of the server's first processor",
-            ),
+            (Some(_), true) => {
+                Some("needs `server` in [pins]: stalls are those of the server's first processor")
+            }
             (None, _) => Some("is of a [load]: use `curtail load --detect-stalls` as the program"),
         };
         if let Some(problem) = problem {
@@ -260,9 +273,7 @@ fn check_hosts(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
 /// load.
 fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     let table = &setup.capacity;
-    let violation = |key: &str, problem: String| {
-        Err(Violation::new("[capacity]", 0, key, problem))
-    };
+    let violation = |key: &str, problem: String| Err(Violation::new("[capacity]", 0, key, problem));
     if table.trials > limits::REPEATS {
         return violation("trials", format!("is more than {}", limits::REPEATS));
     }
@@ -286,7 +297,9 @@ fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     }
     let has = |name: &str| cells.iter().any(|it| it.contains_key(name));
     if has(LEVEL) {
-        let both = cells.iter().any(|it| it.contains_key(LEVEL) && it.contains_key(RATE));
+        let both = cells
+            .iter()
+            .any(|it| it.contains_key(LEVEL) && it.contains_key(RATE));
         let of_all = setup.rate_of_all().is_some();
         if both || of_all {
             let problem = "has both `rate` and `level`: keep one";
@@ -437,7 +450,11 @@ fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation>
         RATE => setup.capacity.trials > 0 || setup.rate_of_all().is_some(),
         name => PLACEHOLDERS.contains(&name),
     };
-    let factors: BTreeSet<&str> = cells.iter().flat_map(Factors::keys).map(String::as_str).collect();
+    let factors: BTreeSet<&str> = cells
+        .iter()
+        .flat_map(Factors::keys)
+        .map(String::as_str)
+        .collect();
     for word in &words {
         for name in placeholder::names(word.text) {
             if factors.contains(name) || is_given(word, name) {
@@ -473,7 +490,11 @@ fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation>
                 LEVEL => true,
                 name => HostsTable::is_factor(name) || (setup.load.is_some() && load::is_key(name)),
             };
-            is_known || words.iter().filter(is_own).any(|word| word.text.contains(&holder))
+            is_known
+                || words
+                    .iter()
+                    .filter(is_own)
+                    .any(|word| word.text.contains(&holder))
         };
         if let Some(unused) = cell.keys().find(|name| !is_used(name)) {
             let known = load::names().chain([RATE, LEVEL]);

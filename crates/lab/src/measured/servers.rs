@@ -50,7 +50,10 @@ fn yes() -> bool {
     true
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_yes(value: &bool) -> bool {
     *value
 }
@@ -121,7 +124,10 @@ fn resolve_one(
     environment: &dyn Fn(&str) -> Option<PathBuf>,
 ) {
     let variable = variable(&server.name);
-    let chosen = options.servers.iter().find(|(name, _)| *name == server.name);
+    let chosen = options
+        .servers
+        .iter()
+        .find(|(name, _)| *name == server.name);
     let chosen = chosen.map(|(_, path)| path.clone());
     let (program, skipped) = match (chosen, environment(&variable), &server.program) {
         (Some(path), ..) => (path, None),

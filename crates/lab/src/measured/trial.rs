@@ -29,8 +29,8 @@ use super::{ProgramTable, Setup, Side, capacity, histogram, summary};
 use crate::error::Error;
 use crate::interval::{Edge, Interval};
 use crate::kind::{Context, Performed, Trial, TrialError};
-use crate::relayed::{self, RelayWindow};
 use crate::limits;
+use crate::relayed::{self, RelayWindow};
 
 /// Makes a trial.
 pub(super) fn perform(
@@ -45,11 +45,15 @@ pub(super) fn perform(
     let mut words = Words::of(setup, trial, &hosts, context)?;
     // It is dropped after what runs on it.
     let disk = setup.disk.as_ref();
-    let disk = disk.map(|it| RunningDisk::start(it, &words, context)).transpose()?;
+    let disk = disk
+        .map(|it| RunningDisk::start(it, &words, context))
+        .transpose()?;
     if let Some(disk) = &disk {
         words = words.on_disk(disk.pid());
     }
-    let server = setup.server(trial.factors).map(super::servers::ServerTable::process);
+    let server = setup
+        .server(trial.factors)
+        .map(super::servers::ServerTable::process);
     let mut running = Vec::new();
     for it in server.iter().chain(&setup.beside) {
         running.push(Running::start(it, setup, &words, context)?);
@@ -139,7 +143,10 @@ const SLEEPS: &str = "the agents have more threads than processors, so they slep
 impl Staged<'_> {
     fn environment(&self) -> &BTreeMap<String, String> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
-        self.setup.program.as_ref().map_or(&NONE, |it| &it.environment)
+        self.setup
+            .program
+            .as_ref()
+            .map_or(&NONE, |it| &it.environment)
     }
 
     /// Runs the commands before the load, one after another. Returns remarks on them.
@@ -190,7 +197,13 @@ impl Staged<'_> {
         let (setup, trial, context) = (self.setup, self.trial, self.context);
         // Generators with an input of their own are not the agents of one load.
         let agents = match table.has_agents() {
-            true => Agents::start(setup, trial, context, self.hosts, load.config.threads as usize)?,
+            true => Agents::start(
+                setup,
+                trial,
+                context,
+                self.hosts,
+                load.config.threads as usize,
+            )?,
             false => None,
         };
         let times = setup.times();
@@ -209,7 +222,11 @@ impl Staged<'_> {
             input: &table.input,
             environment: self.environment(),
             // The server's host alone reaches all agents.
-            side: if agents.is_some() { Side::Server } else { Side::Client },
+            side: if agents.is_some() {
+                Side::Server
+            } else {
+                Side::Client
+            },
             cpus: &setup.pins.load,
             goes_first: setup.pins.go_first,
             success: &[0],
@@ -240,8 +257,7 @@ impl Staged<'_> {
         let mut done = self.summarised(&summaries, Some(load.config.connections), &ended)?;
         // Record and histograms hold the summary now. A rejected one remains for inspection.
         for of in &ended {
-            fs::remove_file(&of.logs.summary)
-                .map_err(Error::file("remove", &of.logs.summary))?;
+            fs::remove_file(&of.logs.summary).map_err(Error::file("remove", &of.logs.summary))?;
         }
         done.performed.notes.splice(0..0, notes);
         Ok(Done {
@@ -316,7 +332,9 @@ impl Staged<'_> {
             goes_first: self.setup.pins.go_first,
             success: &table.success,
             timeout: table.timeout,
-            stagger: table.stagger(self.trial.factors).map_err(TrialError::Failed)?,
+            stagger: table
+                .stagger(self.trial.factors)
+                .map_err(TrialError::Failed)?,
             clients: self.clients,
         };
         self.hosts.take_relay_record()?;
@@ -343,7 +361,11 @@ impl Staged<'_> {
             let unit = self.setup.metric.iter().find(|it| it.name() == name);
             let is_rate = unit.is_some_and(|it| it.unit() == "/s");
             let value = done.performed.measured.valid(name);
-            let seconds = if is_rate { energy.elapsed.as_secs_f64() } else { 1.0 };
+            let seconds = if is_rate {
+                energy.elapsed.as_secs_f64()
+            } else {
+                1.0
+            };
             done.requests = value.map(|it| it * seconds);
         }
         Ok(Done {
@@ -374,12 +396,15 @@ impl Staged<'_> {
         let metrics = metrics_from(setup, None);
         let mut each = Vec::new();
         for (number, of) in ended.iter().enumerate() {
-            each.push(self.read_metrics(&metrics, of).map_err(|error| match error {
-                TrialError::Failed(reason) if ended.len() > 1 => {
-                    TrialError::Failed(format!("client {number}: {reason}"))
-                }
-                error => error,
-            })?);
+            each.push(
+                self.read_metrics(&metrics, of)
+                    .map_err(|error| match error {
+                        TrialError::Failed(reason) if ended.len() > 1 => {
+                            TrialError::Failed(format!("client {number}: {reason}"))
+                        }
+                        error => error,
+                    })?,
+            );
         }
         let Performed {
             measured: declared,
@@ -397,7 +422,9 @@ impl Staged<'_> {
             for path in [&of.logs.stdout, &of.logs.stderr] {
                 let file = path.file_name().unwrap_or_default().to_string_lossy();
                 let name = path.extension().unwrap_or_default().to_string_lossy();
-                measured.artefacts.insert(name.into_owned(), format!("logs/{file}"));
+                measured
+                    .artefacts
+                    .insert(name.into_owned(), format!("logs/{file}"));
             }
         }
         Ok(Done {
@@ -416,9 +443,9 @@ impl Staged<'_> {
         let (stdout, stderr) = (read(&of.logs.stdout)?, read(&of.logs.stderr)?);
         let file = |path: &str| {
             let path = self.words.fill(path).unwrap_or_default();
-            let text = fs::metadata(&path).map_err(|error| error.to_string()).and_then(|_| {
-                read(Path::new(&path)).map_err(|error| format!("{error:?}"))
-            });
+            let text = fs::metadata(&path)
+                .map_err(|error| error.to_string())
+                .and_then(|_| read(Path::new(&path)).map_err(|error| format!("{error:?}")));
             text.map_err(|error| format!("{path}: {error}"))
         };
         extract::measured(metrics, &stdout, &stderr, &file).map_err(TrialError::Failed)
@@ -444,7 +471,11 @@ impl Windows<'_> {
             }
             self.relay.note(edge)?;
         }
-        Ok(self.interval.pause().unwrap_or(limits::METER_GAP).min(limits::METER_GAP))
+        Ok(self
+            .interval
+            .pause()
+            .unwrap_or(limits::METER_GAP)
+            .min(limits::METER_GAP))
     }
 }
 
@@ -480,7 +511,11 @@ fn metrics_from(setup: &Setup, name: Option<&str>) -> Vec<MetricTable> {
 /// that is not 0, and the sums of all else.
 fn own(clients: &[Ended]) -> [(String, f64); 7] {
     let sum = |of: fn(&Ended) -> u64| clients.iter().map(of).sum::<u64>() as f64;
-    let longest = clients.iter().map(|it| it.elapsed).max().unwrap_or_default();
+    let longest = clients
+        .iter()
+        .map(|it| it.elapsed)
+        .max()
+        .unwrap_or_default();
     let mut statuses = clients.iter().filter_map(|it| it.status.code());
     let status = statuses.find(|&it| it != 0).unwrap_or_default();
     [
@@ -489,7 +524,10 @@ fn own(clients: &[Ended]) -> [(String, f64); 7] {
         ("system_ns", sum(|it| it.usage.system_ns)),
         ("resident_bytes", sum(|it| it.usage.resident_bytes)),
         ("voluntary_switches", sum(|it| it.usage.voluntary_switches)),
-        ("involuntary_switches", sum(|it| it.usage.involuntary_switches)),
+        (
+            "involuntary_switches",
+            sum(|it| it.usage.involuntary_switches),
+        ),
         ("exit_status", f64::from(status)),
     ]
     .map(|(name, value)| (name.to_owned(), value))

@@ -56,7 +56,10 @@ fn mean() -> Reduce {
     Reduce::Mean
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_mean(it: &Reduce) -> bool {
     *it == Reduce::Mean
 }
@@ -109,8 +112,13 @@ impl MetricTable {
 
     /// The key, if there is one, that makes it a metric of one client only.
     pub(super) fn of_one_client(&self) -> Option<&'static str> {
-        let keys = [("series", self.series), ("detect-warm-up", self.detect_warm_up)];
-        keys.into_iter().find(|(_, is_set)| *is_set).map(|(key, _)| key)
+        let keys = [
+            ("series", self.series),
+            ("detect-warm-up", self.detect_warm_up),
+        ];
+        keys.into_iter()
+            .find(|(_, is_set)| *is_set)
+            .map(|(key, _)| key)
     }
 
     pub(super) fn definition(&self) -> Metric {
@@ -132,7 +140,9 @@ impl MetricTable {
     fn values(&self, output: &str) -> Values {
         let mut values = Values::default();
         if let Some(path) = &self.json {
-            values.finite = documents(output).flat_map(|it| json_numbers(it, path)).collect();
+            values.finite = documents(output)
+                .flat_map(|it| json_numbers(it, path))
+                .collect();
             return values;
         }
         let Some(regex) = self.regex.as_ref().and_then(|it| Regex::new(it).ok()) else {
@@ -333,7 +343,11 @@ pub(super) fn combined(tables: &[MetricTable], mut each: Vec<Performed>) -> Perf
     let mut measured = Measured::default();
     let mut notes = Vec::new();
     for (number, of) in each.iter().enumerate() {
-        notes.extend(of.notes.iter().map(|note| format!("client {number}: {note}")));
+        notes.extend(
+            of.notes
+                .iter()
+                .map(|note| format!("client {number}: {note}")),
+        );
     }
     for table in tables {
         let name = table.name();
@@ -435,8 +449,12 @@ mod tests {
         // A comma is no decimal point.
         let missing = Err("no value of metric `x` in the output".to_owned());
         assert_eq!(value("regex = 'took ([0-9,]+) s'", "took 1,5 s\n"), missing);
-        assert_eq!(value("regex = 'took ([0-9,.]+) s'", "took 12,204.5 s\n"), Ok(12_204.5));
-        let whole = "{\n \"a\": [\n [50, 1],\n [99.9, 2] ],\n \"b\": [{\"of\": \"x\", \"v\": 3}]\n}\n";
+        assert_eq!(
+            value("regex = 'took ([0-9,.]+) s'", "took 12,204.5 s\n"),
+            Ok(12_204.5)
+        );
+        let whole =
+            "{\n \"a\": [\n [50, 1],\n [99.9, 2] ],\n \"b\": [{\"of\": \"x\", \"v\": 3}]\n}\n";
         assert_eq!(value("json = \"a.[0=99.9].1\"", whole), Ok(2.0));
         assert_eq!(value("json = \"b.[of=x].v\"", whole), Ok(3.0));
         assert_eq!(
@@ -503,7 +521,9 @@ mod tests {
         assert_eq!(performed.measured.valid("x"), None);
         let invalid = performed.measured.flags["x"].invalid.as_deref();
         assert_eq!(invalid, Some("no end of the warm-up"));
-        assert!(performed.notes[0].starts_with("no end of the warm-up in the values of metric `x`"));
+        assert!(
+            performed.notes[0].starts_with("no end of the warm-up in the values of metric `x`")
+        );
     }
 
     #[test]

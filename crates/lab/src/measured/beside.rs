@@ -20,7 +20,6 @@ use crate::kind::{Context, TrialError};
 use crate::limits;
 use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
 
-
 /// A process that runs beside the load: started before it, and stopped after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -120,7 +119,10 @@ impl Running {
             let Err(lacking) = ready else {
                 return Ok(());
             };
-            match self.process.wait(limits::PROBE_GAP, Some(context.stop_signals))? {
+            match self
+                .process
+                .wait(limits::PROBE_GAP, Some(context.stop_signals))?
+            {
                 WaitResult::Exited => {
                     let status = self.process.finish()?;
                     return Err(self.failed(&format!("exited before it was ready ({status})")));
@@ -216,7 +218,9 @@ impl Running {
         let name = &self.name;
         let timeout = units::duration_text(timeout);
         Ok(match in_time {
-            false => Some(format!("{name} did not exit within {timeout} of SIGTERM and was killed")),
+            false => Some(format!(
+                "{name} did not exit within {timeout} of SIGTERM and was killed"
+            )),
             true if status.success() || status.signal() == Some(SIGTERM) => None,
             true => Some(format!("after SIGTERM, {name} exited with {status}")),
         })
@@ -265,13 +269,16 @@ impl LineSearch {
 
     /// Searches what was printed since the last call. What is missing, as a fragment.
     fn advance(&mut self) -> Result<(), String> {
-        self.read().map_err(|error| format!("its output: {error}"))?;
+        self.read()
+            .map_err(|error| format!("its output: {error}"))?;
         let line = self.regex.as_str();
         match (self.is_found, self.left) {
             (true, _) => Ok(()),
             (false, 0) => {
                 let most = limits::SUMMARY_LEN >> 20;
-                Err(format!("no line of the first {most} MiB of its output matches `{line}`"))
+                Err(format!(
+                    "no line of the first {most} MiB of its output matches `{line}`"
+                ))
             }
             (false, _) => Err(format!("no line matches `{line}`")),
         }

@@ -13,10 +13,10 @@ use std::time::Instant;
 use super::Setup;
 use super::pins::cpu_list;
 use crate::error::Error;
-use hosts::Hosts;
 use crate::kind::{Context, Trial, TrialError};
 use crate::limits;
 use crate::process::{Process, WaitResult, with_last_lines};
+use hosts::Hosts;
 
 /// The port at which each agent listens. Nothing else does on its host.
 const PORT: u16 = 7700;
@@ -86,8 +86,7 @@ impl Agents {
         }
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let name = format!("agent {number}");
-        let process =
-            Process::start_guarded(&mut command, cpus, setup.pins.go_first, &name)?;
+        let process = Process::start_guarded(&mut command, cpus, setup.pins.go_first, &name)?;
         let mut agent = Agent { process, address };
         agent.wait_until_it_listens(context, log)?;
         Ok(agent)
@@ -124,7 +123,10 @@ impl Agent {
             if fs::read_to_string(log).is_ok_and(|text| text.contains(LISTENING)) {
                 return Ok(());
             }
-            match self.process.wait(limits::ATTEMPT_GAP, Some(context.stop_signals))? {
+            match self
+                .process
+                .wait(limits::ATTEMPT_GAP, Some(context.stop_signals))?
+            {
                 WaitResult::Exited => {
                     let status = self.process.finish()?;
                     return Err(failed(&format!("an agent exited ({status})")));
