@@ -135,6 +135,28 @@ impl Context<'_> {
     }
 }
 
+impl Context<'_> {
+    /// Keeps the histograms of a trial in one file, an object with an entry for each name: base64
+    /// of HDR V2.
+    pub(crate) fn keep_histograms(
+        &self,
+        trial: &str,
+        histograms: Vec<(&str, String)>,
+        measured: &mut Measured,
+    ) -> Result<(), Error> {
+        if histograms.is_empty() {
+            return Ok(());
+        }
+        let path = format!("histograms/{trial}.hist");
+        let artefact = |name: &str| (name.to_owned(), format!("{path}#{name}"));
+        let artefacts = histograms.iter().map(|(name, _)| artefact(name));
+        measured.artefacts.extend(artefacts);
+        let file: BTreeMap<&str, String> = histograms.into_iter().collect();
+        self.write(&path, serde_json::json!(file).to_string().as_bytes())?;
+        Ok(())
+    }
+}
+
 /// What a trial measured, and remarks that do not affect it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Performed {

@@ -69,7 +69,7 @@ use crate::kind::{
 };
 use crate::plan::Options;
 use crate::relayed;
-use crate::{host, limits, location, placeholder};
+use crate::{host, limits, location};
 
 mod agents;
 mod beside;
@@ -78,7 +78,6 @@ mod check;
 mod disk;
 mod energy;
 mod extract;
-mod histogram;
 mod load;
 mod pins;
 mod servers;
@@ -93,7 +92,6 @@ use beside::Beside;
 use capacity::CapacityTable;
 use disk::DiskTable;
 use extract::MetricTable;
-use histogram::HistogramTable;
 use load::LoadTable;
 use pins::Pins;
 use servers::ServerTable;
@@ -142,8 +140,6 @@ struct Setup {
     before: Vec<Before>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     metric: Vec<MetricTable>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    histogram: Vec<HistogramTable>,
     #[serde(default)]
     pins: Pins,
     /// The rates at infinite demand that levels are shares of.
@@ -187,35 +183,10 @@ struct ProgramTable {
     /// its proxies are also given per request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     requests: Option<String>,
-    /// How much later than the client before it each client starts: a duration, which may have
-    /// placeholders of factors. Empty: all start together.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    stagger: String,
 }
 
 fn zero() -> Vec<i32> {
     vec![0]
-}
-
-impl ProgramTable {
-    /// The time from the start of one client to that of the next, in a cell. A factor that has no
-    /// value there makes it 0.
-    ///
-    /// # Errors
-    /// It is no duration, or too long: the problem, which follows `stagger` in a sentence.
-    fn stagger(&self, cell: &Factors) -> Result<Duration, String> {
-        let filled = placeholder::fill(&self.stagger, |name| Some(cell.get(name)?.to_string()));
-        let Some(text) = filled.filter(|it| !it.is_empty()) else {
-            return Ok(Duration::ZERO);
-        };
-        let ns = units::duration_ns(&text).map_err(|error| format!("has {error}"))?;
-        let stagger = Duration::from_nanos(ns);
-        let most = limits::PROGRAM_TIMEOUT;
-        match stagger > most {
-            true => Err(format!("is {text}, at most {}", duration_text(most))),
-            false => Ok(stagger),
-        }
-    }
 }
 
 /// A command that ends before the load starts, and is not measured: it fills a cache, for example.
@@ -229,9 +200,6 @@ struct Before {
     /// A command that has not ended by then is killed, and the trial fails.
     #[serde(with = "location::duration_text")]
     timeout: Duration,
-    /// Whether all clients run it, at the same time, and not only the first.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    each_client: bool,
 }
 
 /// The host of a process.
@@ -476,13 +444,6 @@ impl Kind for Setup {
                 None => limits::SCRIPT_TIMEOUT,
             };
         }
-        let last = self
-            .hosts
-            .at(factors)
-            .map_or(0, |it| it.clients.saturating_sub(1));
-        let stagger = self.program.as_ref().map_or(Duration::ZERO, |program| {
-            program.stagger(factors).unwrap_or_default() * u32::from(last)
-        });
         let commands = self.before.iter().map(|it| it.timeout);
         for timeout in commands.chain(self.program.as_ref().map(|it| it.timeout)) {
             likely += timeout.min(COMMAND);
@@ -494,8 +455,8 @@ impl Kind for Setup {
             .map_or(Duration::ZERO, DiskTable::estimate);
         let processes = (timeouts.start + timeouts.stop) * self.beside.len() as u32;
         Estimate {
-            likely: likely + stagger + disk.min(COMMAND),
-            most: most + stagger + disk + processes,
+            likely: likely + disk.min(COMMAND),
+            most: most + disk + processes,
         }
     }
 
@@ -544,24 +505,13 @@ impl Kind for Setup {
             );
         }
         for before in &self.before {
-            let by = if before.each_client {
-                " (each client)"
-            } else {
-                ""
-            };
-            line(
-                "before",
-                format!("{}{by}", pipeline(&before.input, &before.command)),
-            );
+            line("before", pipeline(&before.input, &before.command));
         }
         if let Some(load) = &self.load {
             line("load", load.words());
         }
         if let Some(program) = &self.program {
             line("program", pipeline(&program.input, &program.command));
-            if !program.stagger.is_empty() {
-                line("stagger", program.stagger.clone());
-            }
             line("timeout", duration_text(program.timeout));
         }
         line("pinned", self.pins.words());

@@ -193,11 +193,8 @@ impl<R: Registry> Kind for Modelled<R> {
             ..Measured::default()
         };
         if !computed.response.is_empty() {
-            let histograms = serde_json::json!({ "response": computed.response.to_base64() });
-            let path = format!("histograms/{}.hist", trial.id);
-            context.write(&path, histograms.to_string().as_bytes())?;
-            let artefact = format!("{path}#response");
-            measured.artefacts.insert("response".to_owned(), artefact);
+            let response = vec![("response", computed.response.to_base64())];
+            context.keep_histograms(trial.id, response, &mut measured)?;
         }
         Ok(Performed {
             measured,

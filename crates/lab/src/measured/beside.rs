@@ -61,6 +61,14 @@ const MOMENT: Duration = Duration::from_millis(250);
 /// The signal's number, equal on every architecture of Linux.
 const SIGTERM: i32 = 15;
 
+/// Where a process runs, and in which time it must be ready.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) cpus: &'a [usize],
+    pub(super) goes_first: bool,
+    pub(super) timeout: Duration,
+}
+
 /// A process that is ready.
 #[derive(Debug)]
 pub(super) struct Running {
@@ -72,10 +80,29 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Starts a process of the file where the file pins it.
+    pub(super) fn start_pinned(
+        beside: &Beside,
+        setup: &Setup,
+        words: &Words<'_>,
+        context: &Context<'_>,
+    ) -> Result<Self, TrialError> {
+        let cpus = match beside.host {
+            Side::Server => &setup.pins.server,
+            Side::Client => &setup.pins.load,
+        };
+        let place = Place {
+            cpus,
+            goes_first: setup.pins.go_first,
+            timeout: context.options.timeouts.start,
+        };
+        Self::start(beside, &place, words, context)
+    }
+
     /// Starts a process and waits until it is ready.
     pub(super) fn start(
         beside: &Beside,
-        setup: &Setup,
+        place: &Place<'_>,
         words: &Words<'_>,
         context: &Context<'_>,
     ) -> Result<Self, TrialError> {
@@ -84,11 +111,7 @@ impl Running {
         let errors = output.try_clone().map_err(Error::file("open", &log))?;
         let mut command = words.command(beside.host, &beside.command, &beside.environment);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let cpus = match beside.host {
-            Side::Server => &setup.pins.server,
-            Side::Client => &setup.pins.load,
-        };
-        let (first, name) = (setup.pins.go_first, &beside.name);
+        let (cpus, first, name) = (place.cpus, place.goes_first, &beside.name);
         let process = Process::start_guarded(&mut command, cpus, first, name)?;
         let mut running = Self {
             name: name.clone(),
@@ -96,17 +119,17 @@ impl Running {
             process,
             version: None,
         };
-        running.wait_until_ready(beside, words, context)?;
+        running.wait_until_ready(beside, place.timeout, words, context)?;
         Ok(running)
     }
 
     fn wait_until_ready(
         &mut self,
         beside: &Beside,
+        timeout: Duration,
         words: &Words<'_>,
         context: &Context<'_>,
     ) -> Result<(), TrialError> {
-        let timeout = context.options.timeouts.start;
         let deadline = Instant::now() + timeout;
         let line = beside.ready.line.as_deref();
         let mut search = line.map(|it| LineSearch::open(it, &self.log)).transpose()?;
@@ -226,7 +249,7 @@ impl Running {
         })
     }
 
-    fn failed(&self, what: &str) -> TrialError {
+    pub(super) fn failed(&self, what: &str) -> TrialError {
         TrialError::Failed(with_last_lines(&format!("{} {what}", self.name), &self.log))
     }
 }

@@ -10,7 +10,7 @@ use units::duration_text;
 use super::beside::Ready;
 use super::task::SUMMARY;
 use super::words::CLIENT;
-use super::{BUILD, Setup, disk, energy, extract, histogram, load, summary};
+use super::{BUILD, Setup, disk, energy, extract, load, summary};
 use crate::design::check_name;
 use crate::error::{Error, did_you_mean, nearest};
 use crate::hosts_table::HostsTable;
@@ -204,7 +204,6 @@ fn check_metrics(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     let beside: Vec<&str> = setup.beside.iter().map(|it| it.name.as_str()).collect();
     extract::check(&setup.metric, &beside)?;
     let clients = setup.hosts.largest(cells).clients;
-    histogram::check(&setup.histogram, &setup.metric, clients)?;
     let mut known: Vec<String> = super::OWN.iter().map(|it| it.0.to_owned()).collect();
     known.extend(super::AROUND.iter().map(|it| it.0.to_owned()));
     let mut own = energy::metrics(true);
@@ -218,10 +217,9 @@ fn check_metrics(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
             let problem = "is measured of every trial: remove the table, or choose another name";
             return Err(Violation::new("[[metric]]", nth, "name", problem));
         }
-        let key = metric.of_one_client().filter(|_| clients > 1);
-        if let Some(key) = key {
+        if metric.is_series() && clients > 1 {
             let problem = "needs one client: those of several clients are not combined";
-            return Err(Violation::new("[[metric]]", nth, key, problem));
+            return Err(Violation::new("[[metric]]", nth, "series", problem));
         }
     }
     Ok(())
@@ -240,12 +238,6 @@ fn check_hosts(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
         };
         if let Some(problem) = problem {
             return Err(Violation::new("[hosts]", 0, "detect-stalls", problem));
-        }
-    }
-    if let Some(program) = &setup.program {
-        for cell in cells {
-            let stagger = program.stagger(cell);
-            stagger.map_err(|problem| Violation::new("[program]", 0, "stagger", problem))?;
         }
     }
     let Some(load) = setup.load.as_ref().filter(|it| it.has_agents()) else {
@@ -400,8 +392,6 @@ fn words(setup: &Setup) -> Vec<Word<'_>> {
         words.extend(command(("[[before]]", nth, "input"), &before.input));
     }
     words.iter_mut().for_each(|word| word.is_of_client = true);
-    let stagger = setup.program.iter().map(|it| &it.stagger);
-    words.extend(loose(("[program]", 0, STAGGER), stagger));
     for (nth, beside) in setup.beside.iter().enumerate() {
         let place = |key| ("[[beside]]", nth, key);
         words.extend(command(place("command"), &beside.command));
@@ -431,8 +421,6 @@ fn words(setup: &Setup) -> Vec<Word<'_>> {
     words
 }
 
-const STAGGER: &str = "stagger";
-
 /// Each placeholder must be a factor of some cell, and each factor must be used. What a process
 /// cannot do without must have a value in every cell.
 fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
@@ -442,8 +430,6 @@ fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation>
         Err(Violation::new(table, nth, key, problem))
     };
     let is_given = |word: &Word<'_>, name: &str| match name {
-        // The time between two starts is known before the trial.
-        _ if word.place.2 == STAGGER => false,
         disk::FILES => setup.disk.is_some(),
         CLIENT => word.is_of_client,
         SUMMARY => false,

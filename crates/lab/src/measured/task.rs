@@ -1,9 +1,9 @@
 //! A command that one or more clients run at the same time, each with its own input and logs.
 //!
-//! All processes are started by this thread, one right after another, or `stagger` apart. The task
-//! ends when all have exited. If one fails or takes too long, the others are killed.
+//! All processes are started by this thread, one right after another. The task ends when all have
+//! exited. If one fails or takes too long, the others are killed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,6 @@ pub(super) struct Task<'a> {
     pub(super) success: &'a [i32],
     /// Of each client, from its own start.
     pub(super) timeout: Duration,
-    /// From the start of one client to that of the next.
-    pub(super) stagger: Duration,
     pub(super) clients: usize,
 }
 
@@ -68,6 +66,31 @@ pub(super) struct Logs {
     pub(super) summary: PathBuf,
 }
 
+/// A client that has not started, with its logs.
+struct Prepared<'a> {
+    number: usize,
+    words: Words<'a>,
+    logs: Logs,
+    stdout: File,
+    stderr: File,
+    /// Of the input's program, if there is one, and of the client's. They are started before the
+    /// first client, so that all clients start closely one after another.
+    guards: Vec<ProcessGuard>,
+}
+
+/// A client that has started. It is dropped only after the last client's exit: reaping its guard
+/// takes time.
+struct Client {
+    number: usize,
+    logs: Logs,
+    input: Option<Process>,
+    process: Process,
+}
+
+fn create(path: &Path) -> Result<File, Error> {
+    File::create(path).map_err(Error::file("create", path))
+}
+
 impl Task<'_> {
     /// Runs the command on all clients. `watch` is called each time that something may have
     /// happened, and says after which time at most to call it again. A process of `beside` that
@@ -84,40 +107,23 @@ impl Task<'_> {
         context: &Context<'_>,
         watch: &mut dyn FnMut() -> Result<Duration, TrialError>,
     ) -> Result<(Vec<Ended>, Vec<String>), TrialError> {
-        let clients = 0..self.clients;
-        let clients = clients.map(|number| Client::prepare(self, number, words, context));
-        let mut waiting: VecDeque<Client<'_>> = clients.collect::<Result<_, _>>()?;
-        let mut running: Vec<Active<'_>> = Vec::new();
-        let mut exited: Vec<Exited<'_>> = Vec::new();
-        let first_start = Instant::now();
-        let start_of = |client: &Client<'_>| first_start + self.stagger * client.number as u32;
-        loop {
-            while waiting
-                .front()
-                .is_some_and(|it| start_of(it) <= Instant::now())
-            {
-                let client = waiting.pop_front();
-                running.extend(client.map(Client::start).transpose()?);
-            }
-            let deadlines = running.iter().map(|it| it.process.began() + self.timeout);
-            let Some(until) = waiting
-                .front()
-                .map(&start_of)
-                .into_iter()
-                .chain(deadlines)
-                .min()
-            else {
-                break;
-            };
+        let prepared = (0..self.clients).map(|number| self.prepare(number, words, context));
+        let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
+        let started = prepared.into_iter().map(|it| self.start(it));
+        let mut running = started.collect::<Result<Vec<Client>, _>>()?;
+        let mut exited = Vec::new();
+        while let Some(began) = running.iter().map(|it| it.process.began()).min() {
             let mut awaited: Vec<&Process> = running.iter().map(|it| &it.process).collect();
             awaited.extend(beside.iter().map(Running::process));
-            let left = until.saturating_duration_since(Instant::now());
+            let left = (began + self.timeout).saturating_duration_since(Instant::now());
             let left = left.min(watch()?);
             let first = Process::wait_for_first(&awaited, left, Some(context.stop_signals))?;
             let now = Instant::now();
             match first {
                 FirstExit::Exited(nth) if nth < running.len() => {
-                    exited.push(running.remove(nth).exit(now)?);
+                    let mut client = running.remove(nth);
+                    let ended = self.reap(&mut client, now)?;
+                    exited.push((client, ended));
                 }
                 FirstExit::Exited(_) => {
                     let reason = "a process beside the program exited during the trial";
@@ -125,73 +131,29 @@ impl Task<'_> {
                 }
                 FirstExit::StopRequested => return Err(TrialError::StopRequested),
                 FirstExit::TimedOut => {
-                    for it in &running {
-                        it.check_deadline(now)?;
-                    }
+                    let checked = running.iter().map(|it| self.check_deadline(it, now));
+                    checked.collect::<Result<(), _>>()?;
                 }
             }
         }
-        exited.sort_by_key(|it| it.client.number);
+        exited.sort_by_key(|(client, _)| client.number);
         let mut notes = Vec::new();
-        let mut all = Vec::new();
-        for mut it in exited {
-            notes.extend(it.end_of_input(context)?);
-            all.push(it.ended);
+        for (client, _) in &mut exited {
+            notes.extend(self.end_of_input(client, context)?);
         }
-        Ok((all, notes))
+        Ok((exited.into_iter().map(|(_, ended)| ended).collect(), notes))
     }
-}
 
-/// A client that has not started.
-struct Client<'a> {
-    task: &'a Task<'a>,
-    number: usize,
-    words: Words<'a>,
-    logs: Logs,
-    stdout: File,
-    stderr: File,
-    /// Of the input's program, if there is one, and of the client's. They are started before the
-    /// first client, so that all clients start closely one after another.
-    guards: Vec<ProcessGuard>,
-}
-
-/// A client whose processes were started.
-struct Active<'a> {
-    client: Started<'a>,
-    process: Process,
-}
-
-/// What is left of a client that has started.
-struct Started<'a> {
-    task: &'a Task<'a>,
-    number: usize,
-    logs: Logs,
-    input: Option<Process>,
-}
-
-/// A client that has succeeded, but for its input.
-struct Exited<'a> {
-    client: Started<'a>,
-    ended: Ended,
-    /// Dropped only after the last client's exit: reaping its guard takes time.
-    _process: Process,
-}
-
-fn create(path: &Path) -> Result<File, Error> {
-    File::create(path).map_err(Error::file("create", path))
-}
-
-impl<'a> Client<'a> {
-    fn prepare(
-        task: &'a Task<'a>,
+    fn prepare<'a>(
+        &self,
         number: usize,
         words: &Words<'a>,
         context: &Context<'_>,
-    ) -> Result<Self, TrialError> {
+    ) -> Result<Prepared<'a>, TrialError> {
         let log = |of: &str| {
-            let of = match task.clients {
-                1 => format!("{}{of}", task.log),
-                _ => format!("{}{of}-{number}", task.log),
+            let of = match self.clients {
+                1 => format!("{}{of}", self.log),
+                _ => format!("{}{of}-{number}", self.log),
             };
             context.log(words.trial_id(), &of)
         };
@@ -202,123 +164,140 @@ impl<'a> Client<'a> {
             summary: log("summary"),
         };
         let summary = logs.summary.to_string_lossy().into_owned();
-        let processes = 1 + usize::from(!task.input.is_empty());
-        let guards = (0..processes)
-            .map(|_| Process::guard())
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            task,
+        let processes = 1 + usize::from(!self.input.is_empty());
+        let guards = (0..processes).map(|_| Process::guard());
+        Ok(Prepared {
             number,
             words: words.of_client(number).with(SUMMARY, summary),
             stdout: create(&logs.stdout)?,
             stderr: create(&logs.stderr)?,
             logs,
-            guards,
+            guards: guards.collect::<Result<_, _>>()?,
         })
     }
 
-    fn start(mut self) -> Result<Active<'a>, TrialError> {
-        let task = self.task;
-        let mut guards = self.guards.drain(..);
+    fn start(&self, prepared: Prepared<'_>) -> Result<Client, TrialError> {
+        let Prepared {
+            number,
+            words,
+            logs,
+            stdout,
+            stderr,
+            guards,
+        } = prepared;
+        let mut guards = guards.into_iter();
         let mut start = |command: &mut Command| {
             let program = command.get_program().to_string_lossy();
-            let name = format!("{}`{program}`", prefix(task, self.number));
+            let name = self.message(number, &format!("`{program}`"));
             let guard = guards.next().map_or_else(Process::guard, Ok)?;
-            Process::start_under(guard, command, task.cpus, task.goes_first, &name)
+            Process::start_under(guard, command, self.cpus, self.goes_first, &name)
         };
         let mut input = None;
-        if !task.input.is_empty() {
-            let mut command = self.words.command(task.side, task.input, task.environment);
+        if !self.input.is_empty() {
+            let mut command = words.command(self.side, self.input, self.environment);
+            let errors = create(&logs.input)?;
             command
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
-                .stderr(create(&self.logs.input)?);
+                .stderr(errors);
             input = Some(start(&mut command)?);
         }
-        let mut command = self
-            .words
-            .command(task.side, task.command, task.environment);
+        let mut command = words.command(self.side, self.command, self.environment);
         let pipe = input.as_mut().and_then(Process::take_output);
-        command
-            .stdin(pipe.map_or_else(Stdio::null, Stdio::from))
-            .stdout(self.stdout)
-            .stderr(self.stderr);
+        let stdin = pipe.map_or_else(Stdio::null, Stdio::from);
+        command.stdin(stdin).stdout(stdout).stderr(stderr);
         // The end of this function drops the command, and with it the reading end of the pipe: if
         // this process held it, the program of the input would get no SIGPIPE after the end of its
         // reader.
         let process = start(&mut command)?;
-        Ok(Active {
+        Ok(Client {
+            number,
+            logs,
+            input,
             process,
-            client: Started {
-                task,
-                number: self.number,
-                logs: self.logs,
-                input,
-            },
         })
     }
-}
 
-/// What precedes the words for the process in messages on a client.
-fn prefix(task: &Task<'_>, number: usize) -> String {
-    match task.clients {
-        1 => task.prefix.clone(),
-        _ => format!("{}client {number}: ", task.prefix),
+    /// A message on a client.
+    fn message(&self, number: usize, what: &str) -> String {
+        match self.clients {
+            1 => format!("{}{what}", self.prefix),
+            _ => format!("{}client {number}: {what}", self.prefix),
+        }
     }
-}
 
-impl<'a> Active<'a> {
     /// Fails if the client has taken too long.
-    fn check_deadline(&self, now: Instant) -> Result<(), TrialError> {
-        let timeout = self.client.task.timeout;
-        if now < self.process.began() + timeout {
+    fn check_deadline(&self, client: &Client, now: Instant) -> Result<(), TrialError> {
+        if now < client.process.began() + self.timeout {
             return Ok(());
         }
-        let timeout = units::duration_text(timeout);
-        let reason = format!(
-            "{} did not exit within {timeout} and was killed",
-            self.client.task.what
-        );
-        let reason = self.client.message(&reason);
+        let timeout = units::duration_text(self.timeout);
+        let what = self.what;
+        let reason = format!("{what} did not exit within {timeout} and was killed");
+        let reason = self.message(client.number, &reason);
         Err(TrialError::Final(with_last_lines(
             &reason,
-            &self.client.logs.stderr,
+            &client.logs.stderr,
         )))
     }
 
     /// Reaps the client's process, which exited by `now`. Fails if it failed.
-    fn exit(mut self, now: Instant) -> Result<Exited<'a>, TrialError> {
-        let (status, usage) = self.process.finish_with_usage()?;
-        self.client.check_status(status)?;
-        let ended = Ended {
-            elapsed: now.saturating_duration_since(self.process.began()),
-            status,
-            usage,
-            logs: self.client.logs.clone(),
-        };
-        Ok(Exited {
-            client: self.client,
-            ended,
-            _process: self.process,
-        })
-    }
-}
-
-impl Started<'_> {
-    fn message(&self, what: &str) -> String {
-        format!("{}{what}", prefix(self.task, self.number))
-    }
-
-    fn check_status(&self, status: ExitStatus) -> Result<(), TrialError> {
-        let what = self.task.what;
+    fn reap(&self, client: &mut Client, now: Instant) -> Result<Ended, TrialError> {
+        let (status, usage) = client.process.finish_with_usage()?;
+        let what = self.what;
         let reason = match (status.code(), status.signal()) {
-            (Some(code), _) if self.task.success.contains(&code) => return Ok(()),
+            (Some(code), _) if self.success.contains(&code) => {
+                return Ok(Ended {
+                    elapsed: now.saturating_duration_since(client.process.began()),
+                    status,
+                    usage,
+                    logs: client.logs.clone(),
+                });
+            }
             (Some(code), _) => format!("{what} exited with status {code}"),
             (None, Some(signal)) => format!("{what} was ended by signal {signal}"),
             (None, None) => format!("{what} ended with {status}"),
         };
-        let reason = with_last_lines(&self.message(&reason), &self.logs.stderr);
-        Err(TrialError::Failed(reason))
+        let reason = self.message(client.number, &reason);
+        Err(TrialError::Failed(with_last_lines(
+            &reason,
+            &client.logs.stderr,
+        )))
+    }
+
+    /// Fails if the program that wrote the input failed: its reader then measured a part of the
+    /// input. It may have been ended by the pipe, if the program did not read all of it; a remark
+    /// if the laboratory had to kill it then.
+    fn end_of_input(
+        &self,
+        client: &mut Client,
+        context: &Context<'_>,
+    ) -> Result<Option<String>, TrialError> {
+        let Some(mut input) = client.input.take() else {
+            return Ok(None);
+        };
+        let grace = context.options.timeouts.stop;
+        if input.wait(grace, None)? != WaitResult::Exited {
+            input.finish()?;
+            let grace = units::duration_text(grace);
+            let note = format!(
+                "the laboratory killed the program of the input, which did not exit within \
+                 {grace} of the program's end"
+            );
+            return Ok(Some(self.message(client.number, &note)));
+        }
+        let status = input.finish()?;
+        let is_of_pipe =
+            status.signal() == Some(SIGPIPE) || status.code() == Some(SIGPIPE_IN_SHELL);
+        if status.success() || is_of_pipe {
+            return Ok(None);
+        }
+        let reason = format!("the program of the input ended with {status}");
+        let reason = self.message(client.number, &reason);
+        Err(TrialError::Failed(with_last_lines(
+            &reason,
+            &client.logs.input,
+        )))
     }
 }
 
@@ -327,36 +306,3 @@ const SIGPIPE: i32 = 13;
 
 /// What a shell exits with after SIGPIPE ended the last program of its script.
 const SIGPIPE_IN_SHELL: i32 = 128 + SIGPIPE;
-
-impl Exited<'_> {
-    /// Fails if the program that wrote the input failed: its reader then measured a part of the
-    /// input. It may have been ended by the pipe, if the program did not read all of it; a remark
-    /// if the laboratory had to kill it then.
-    fn end_of_input(&mut self, context: &Context<'_>) -> Result<Option<String>, TrialError> {
-        let Some(mut input) = self.client.input.take() else {
-            return Ok(None);
-        };
-        let grace = context.options.timeouts.stop;
-        if input.wait(grace, None)? != WaitResult::Exited {
-            input.finish()?;
-            let grace = units::duration_text(grace);
-            return Ok(Some(self.client.message(&format!(
-                "the laboratory killed the program of the input, which did not exit within \
-                 {grace} of the program's end"
-            ))));
-        }
-        let status = input.finish()?;
-        let is_of_pipe =
-            status.signal() == Some(SIGPIPE) || status.code() == Some(SIGPIPE_IN_SHELL);
-        if status.success() || is_of_pipe {
-            return Ok(None);
-        }
-        let reason = self
-            .client
-            .message(&format!("the program of the input ended with {status}"));
-        Err(TrialError::Failed(with_last_lines(
-            &reason,
-            &self.client.logs.input,
-        )))
-    }
-}

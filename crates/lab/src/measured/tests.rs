@@ -120,8 +120,6 @@ fn the_longest_time_of_a_trial_holds_all_its_limits() {
         estimate(&format!("{text}{beside}{beside}")),
         (1, 5 + 2 * 20)
     );
-    let apart = format!("{text}stagger = \"2s\"\n[hosts]\nclients = 4\n");
-    assert_eq!(estimate(&apart), (1 + 6, 5 + 6));
     // A load takes its own time.
     assert_eq!(
         estimate("trial = \"3s\"\nwarmup = \"500ms\"\n[load]\n").0,
@@ -204,35 +202,9 @@ fn wrong_tables_of_several_clients_and_before_a_program_are_refused() {
             "any.toml:10: `timeout` in [[before]] is not above 0",
         ),
         (
-            "timeout = \"1s\"",
-            "timeout = \"1s\"\nstagger = \"{port}ms\"",
-            "`stagger` in [program] has `{port}`, which is no factor",
-        ),
-        (
-            "timeout = \"1s\"",
-            "timeout = \"1s\"\nstagger = \"soon\"",
-            "`stagger` in [program] has ",
-        ),
-        (
-            "timeout = \"1s\"",
-            "timeout = \"1s\"\nstagger = \"{siz}\"",
-            "`stagger` in [program] has `{siz}`, which is no factor; did you mean `size`?",
-        ),
-        (
             "regex = 'rate ([0-9]+)'",
             "regex = 'rate ([0-9]+)'\nseries = true\n[hosts]\nclients = 2",
             "any.toml:26: `series` in [[metric]] needs one client",
-        ),
-        (
-            "regex = 'rate ([0-9]+)'",
-            "regex = 'rate ([0-9]+)'\n[[histogram]]\nname = \"rate\"\njson = \"a\"",
-            "`name` in [[histogram]] must be letters",
-        ),
-        (
-            "regex = 'rate ([0-9]+)'",
-            "regex = 'rate ([0-9]+)'\n[[histogram]]\nname = \"a\"\njson = \"a\"\n\
-             [hosts]\nclients = 2",
-            "`name` in [[histogram]] is of one client",
         ),
         (
             "regex = 'rate ([0-9]+)'",

@@ -25,7 +25,7 @@ use super::load::{Load, LoadTable};
 use super::pins::cpu_list;
 use super::task::{Ended, SUMMARY, Task};
 use super::words::Words;
-use super::{ProgramTable, Setup, Side, capacity, histogram, summary};
+use super::{ProgramTable, Setup, Side, capacity, summary};
 use crate::error::Error;
 use crate::interval::{Edge, Interval};
 use crate::kind::{Context, Performed, Trial, TrialError};
@@ -56,7 +56,7 @@ pub(super) fn perform(
         .map(super::servers::ServerTable::process);
     let mut running = Vec::new();
     for it in server.iter().chain(&setup.beside) {
-        running.push(Running::start(it, setup, &words, context)?);
+        running.push(Running::start_pinned(it, setup, &words, context)?);
     }
     let stage = Staged {
         setup,
@@ -141,12 +141,29 @@ const SLEEPS: &str = "the agents have more threads than processors, so they slep
     instead of polling, which adds their wake-up latency";
 
 impl Staged<'_> {
-    fn environment(&self) -> &BTreeMap<String, String> {
+    /// A command on the first client's host.
+    fn task<'b>(
+        &'b self,
+        what: &'static str,
+        command: &'b [String],
+        input: &'b [String],
+    ) -> Task<'b> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
-        self.setup
-            .program
-            .as_ref()
-            .map_or(&NONE, |it| &it.environment)
+        let program = self.setup.program.as_ref();
+        Task {
+            prefix: String::new(),
+            what,
+            log: String::new(),
+            command,
+            input,
+            environment: program.map_or(&NONE, |it| &it.environment),
+            side: Side::Client,
+            cpus: &self.setup.pins.load,
+            goes_first: self.setup.pins.go_first,
+            success: &[0],
+            timeout: limits::PROGRAM_TIMEOUT,
+            clients: 1,
+        }
     }
 
     /// Runs the commands before the load, one after another. Returns remarks on them.
@@ -155,18 +172,9 @@ impl Staged<'_> {
         for (nth, before) in self.setup.before.iter().enumerate() {
             let task = Task {
                 prefix: format!("before-{nth}: "),
-                what: "the program",
                 log: format!("before-{nth}."),
-                command: &before.command,
-                input: &before.input,
-                environment: self.environment(),
-                side: Side::Client,
-                cpus: &self.setup.pins.load,
-                goes_first: self.setup.pins.go_first,
-                success: &[0],
                 timeout: before.timeout,
-                stagger: Duration::ZERO,
-                clients: if before.each_client { self.clients } else { 1 },
+                ..self.task("the program", &before.command, &before.input)
             };
             let mut watch = || Ok(limits::METER_GAP);
             notes.extend(task.run(self.words, beside, self.context, &mut watch)?.1);
@@ -202,6 +210,7 @@ impl Staged<'_> {
                 trial,
                 context,
                 self.hosts,
+                self.words,
                 load.config.threads as usize,
             )?,
             false => None,
@@ -215,27 +224,18 @@ impl Staged<'_> {
             notes.push(SLEEPS.to_owned());
         }
         let task = Task {
-            prefix: String::new(),
-            what: "the generator",
-            log: String::new(),
-            command: &command,
-            input: &table.input,
-            environment: self.environment(),
             // The server's host alone reaches all agents.
             side: if agents.is_some() {
                 Side::Server
             } else {
                 Side::Client
             },
-            cpus: &setup.pins.load,
-            goes_first: setup.pins.go_first,
-            success: &[0],
             timeout: match times[1] {
                 Some(_) => warmup + interval + context.options.timeouts.generator,
                 None => limits::SCRIPT_TIMEOUT,
             },
-            stagger: Duration::ZERO,
             clients: if table.has_agents() { 1 } else { self.clients },
+            ..self.task("the generator", &command, &table.input)
         };
         let output = context.log(trial.id, "stdout");
         let mut windows = Windows {
@@ -321,21 +321,10 @@ impl Staged<'_> {
     /// Runs a program on all clients.
     fn run_program(&self, table: &ProgramTable, beside: &[Running]) -> Result<Done, TrialError> {
         let task = Task {
-            prefix: String::new(),
-            what: "the program",
-            log: String::new(),
-            command: &table.command,
-            input: &table.input,
-            environment: &table.environment,
-            side: Side::Client,
-            cpus: &self.setup.pins.load,
-            goes_first: self.setup.pins.go_first,
             success: &table.success,
             timeout: table.timeout,
-            stagger: table
-                .stagger(self.trial.factors)
-                .map_err(TrialError::Failed)?,
             clients: self.clients,
+            ..self.task("the program", &table.command, &table.input)
         };
         self.hosts.take_relay_record()?;
         let mut energy = EnergyWindow::begin(Root::machine());
@@ -383,15 +372,14 @@ impl Staged<'_> {
         ended: &[Ended],
     ) -> Result<Done, TrialError> {
         let setup = self.setup;
-        let (mut measured, mut histograms) = (Measured::default(), BTreeMap::new());
+        let (mut measured, mut histograms) = (Measured::default(), Vec::new());
         let mut requests = None;
         if !summaries.is_empty() {
             let of = summary::summarise(summaries, connections, setup.failures_max);
             let of = of.map_err(TrialError::Failed)?;
             measured = of.measured;
             requests = Some(of.answers);
-            let entry = |(name, text): (&str, String)| (name.to_owned(), text);
-            histograms.extend(of.histograms.into_iter().map(entry));
+            histograms = of.histograms;
         }
         let metrics = metrics_from(setup, None);
         let mut each = Vec::new();
@@ -408,16 +396,13 @@ impl Staged<'_> {
         }
         let Performed {
             measured: declared,
-            mut notes,
+            notes,
         } = extract::combined(&metrics, each);
         measured.metrics.extend(declared.metrics);
         measured.series.extend(declared.series);
         measured.flags.extend(declared.flags);
-        if let (false, [of]) = (setup.histogram.is_empty(), ended) {
-            let output = read(&of.logs.stdout)?;
-            notes.extend(histogram::find(&setup.histogram, &output, &mut histograms));
-        }
-        histogram::keep(&histograms, self.trial.id, self.context, &mut measured)?;
+        self.context
+            .keep_histograms(self.trial.id, histograms, &mut measured)?;
         for of in ended {
             for path in [&of.logs.stdout, &of.logs.stderr] {
                 let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -575,7 +560,7 @@ pub(super) fn add_versions(
             seed: 0,
         };
         let words = Words::of(setup, &probe, hosts, context)?;
-        let started = Running::start(&server.process(), setup, &words, context);
+        let started = Running::start_pinned(&server.process(), setup, &words, context);
         let version = match started {
             // Its trials record why it does not start.
             Err(TrialError::Failed(_)) => None,

@@ -83,14 +83,6 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// A command of this program on the server's host, outside of the disk.
-    pub(super) fn on_server(&self, arguments: &[String]) -> Command {
-        let program = self.fill("{curtail}").unwrap_or_default();
-        let mut command = self.hosts.in_server(Command::new(program));
-        command.args(arguments);
-        command
-    }
-
     /// The words of client `number`, from 0: `{client}` is its number.
     pub(super) fn of_client(&self, number: usize) -> Self {
         let mut words = self.clone();
