@@ -14,10 +14,7 @@ impl Experiment {
     /// # Errors
     /// It has no such server, or runs nothing of which builds could differ.
     pub fn of_builds(&self, names: [&str; 2], server: Option<&str>) -> Result<Self, Error> {
-        let invalid = |problem: &str| Error::Experiment {
-            place: self.path().to_owned(),
-            problem: problem.to_owned(),
-        };
+        let invalid = |problem: &str| Error::at(self.path(), problem);
         let mut file: Table = self
             .toml()
             .parse()

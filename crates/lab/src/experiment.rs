@@ -17,7 +17,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::design::{Design, FactorSpec, Ladder, Listed};
-use crate::error::{Error, did_you_mean, nearest};
+use crate::error::{Error, remedy, suggestion};
 use crate::kind::{Entry, Kind, Violation};
 use crate::{kind, limits, location, measured, overlay, rates};
 
@@ -207,11 +207,9 @@ impl Content {
         let mut figures = Vec::new();
         for name in &self.named_figures {
             let Some(figure) = known.iter().find(|it| it.name == *name) else {
-                let names = || known.iter().map(|it| it.name.as_str());
-                let remedy = match nearest(name, names()) {
-                    Some(near) => did_you_mean(Some(near)),
-                    None if known.is_empty() => "; declare it in a [[figure]] table".to_owned(),
-                    None => format!("; known are {}", names().collect::<Vec<_>>().join(", ")),
+                let remedy = match known.is_empty() {
+                    true => "; declare it in a [[figure]] table".to_owned(),
+                    false => remedy(name, known.iter().map(|it| it.name.as_str())),
                 };
                 let problem = format!("has `{name}`, which is no figure of this kind{remedy}");
                 return Err(Violation::new("", 0, "figures", problem));
@@ -246,8 +244,8 @@ impl Content {
         let metrics = self.kind.metrics();
         if let Some(until) = &repeats.until {
             if !metrics.iter().any(|it| it.name == until.metric) {
-                let near = nearest(&until.metric, metrics.iter().map(|it| it.name.as_str()));
-                let near = did_you_mean(near);
+                let names = metrics.iter().map(|it| it.name.as_str());
+                let near = suggestion(&until.metric, names);
                 return at_top("repeats", format!("has no metric `{}`{near}", until.metric));
             }
             if !(until.width > 0.0 && until.width < 10.0) {
@@ -372,10 +370,8 @@ impl Experiment {
         text: &str,
     ) -> Result<Self, Error> {
         if text.len() as u64 > limits::EXPERIMENT_LEN {
-            return Err(Error::Experiment {
-                place: path.to_owned(),
-                problem: format!("longer than {} bytes", limits::EXPERIMENT_LEN),
-            });
+            let problem = format!("longer than {} bytes", limits::EXPERIMENT_LEN);
+            return Err(Error::at(path, problem));
         }
         let experiment = Self {
             name: name.to_owned(),
@@ -453,11 +449,7 @@ impl Experiment {
         let entry = kind::all(self.kinds).find(|it| Some(it.name) == name);
         entry.copied().ok_or_else(|| {
             let names: Vec<&str> = kind::all(self.kinds).map(|it| it.name).collect();
-            let near = nearest(name.unwrap_or_default(), names.iter().copied());
-            let remedy = match near {
-                Some(near) => did_you_mean(Some(near)),
-                None => format!("; known are {}", names.join(", ")),
-            };
+            let remedy = remedy(name.unwrap_or_default(), names);
             let problem = format!("is no kind of trial{remedy}");
             self.explain(&Violation::new("", 0, "kind", problem), false)
         })
@@ -509,7 +501,7 @@ impl Experiment {
         for other in others {
             problem.push_str(&format!("\n{}", self.explain(other, quick)));
         }
-        Error::Experiment { place, problem }
+        Error::at(place, problem)
     }
 
     /// The file's name in messages.

@@ -344,8 +344,5 @@ impl Entry {
 /// # Errors
 /// A setting has no form in TOML, which is a bug.
 pub fn settings_of<K: serde::Serialize>(kind: &K) -> Result<toml::Table, Error> {
-    toml::Table::try_from(kind).map_err(|error| Error::Encode {
-        what: "the settings",
-        problem: error.to_string(),
-    })
+    toml::Table::try_from(kind).map_err(|error| Error::encode("the settings", error))
 }

@@ -726,9 +726,9 @@ impl Setup {
         let server = self.server(&self.capacity.of);
         match server.and_then(|it| Some((&it.name, it.skipped.as_ref()?))) {
             None => Ok(()),
-            Some((name, reason)) => Err(Error::NoServers {
-                reasons: format!("all rates are shares of the capacity of {name}: {reason}"),
-            }),
+            Some((name, reason)) => Err(servers::no_servers(&format!(
+                "all rates are shares of the capacity of {name}: {reason}"
+            ))),
         }
     }
 }

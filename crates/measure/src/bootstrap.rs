@@ -111,7 +111,7 @@ pub fn bootstrap_interval(
 /// Within a block the correlation is kept, between blocks it is lost. So `block_len` should be
 /// several times the autocorrelation time, which is the number of latencies ÷
 /// [`effective_samples`](crate::effective_samples), and leave many blocks: with few, the interval
-/// is too narrow. The series must be stationary: cut its [`warm_up`](crate::warm_up) first.
+/// is too narrow. The series must be stationary: cut its warm-up first.
 ///
 /// None with fewer than [`BOOTSTRAP_SAMPLES_MIN`] blocks, or with fewer latencies than that above
 /// or below the quantile: its resamples would only repeat the extremes. None also where a latency

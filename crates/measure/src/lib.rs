@@ -11,7 +11,6 @@
 //! | how certain is this percentile, this median? | [`quantile_interval`], [`median_of_trials`] |
 //! | the same, of any statistic, by blocks? | [`bootstrap_interval`], [`block_bootstrap_quantile`] |
 //! | how many independent samples is an autocorrelated series worth? | [`effective_samples`] |
-//! | where does the warm-up of a series end? | [`warm_up`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
 //! | how many repeats would decide that? | [`pooled_spread`], [`repeats_to_decide`] |
 //! | where does the level of a series of runs change? | [`change_points`] |
@@ -52,7 +51,6 @@ mod size_deciles;
 mod target;
 #[cfg(test)]
 mod tests;
-mod warm_up;
 
 pub use bootstrap::{BootstrapOptions, block_bootstrap_quantile, bootstrap_interval};
 pub use burstiness::{BurstBounds, BurstHistogram, Burstiness};
@@ -83,4 +81,3 @@ pub use search::{
 pub use service_inversion::{SizedLatency, service_inversion};
 pub use size_deciles::SizeDeciles;
 pub use target::verdict;
-pub use warm_up::warm_up;

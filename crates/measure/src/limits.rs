@@ -28,16 +28,6 @@ pub const SIZE_CLASSES_MAX: usize = 64;
 /// lags of 30 000 samples, or the first thousand of a million.
 pub const AUTOCORRELATION_PRODUCTS_MAX: usize = 1_000_000_000;
 
-/// Samples in a batch of the warm-up detection; the 5 of MSER-5.
-pub const WARM_UP_BATCH_LEN: usize = 5;
-
-/// Fewest batches for the warm-up detection: of fewer, the last are too large a part.
-pub const WARM_UP_BATCHES_MIN: usize = 20;
-
-/// Batches at the end of a series at which the warm-up cannot end. The variance of so few is small
-/// by chance too often.
-pub const WARM_UP_LAST_BATCHES: usize = 5;
-
 /// Fewest levels for a knee: with fewer, a plateau cannot be told from a slope.
 pub const KNEE_LEVELS_MIN: usize = 3;
 

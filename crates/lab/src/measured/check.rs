@@ -12,7 +12,7 @@ use super::task::SUMMARY;
 use super::words::CLIENT;
 use super::{BUILD, Setup, disk, energy, extract, load, summary};
 use crate::design::check_name;
-use crate::error::{Error, did_you_mean, nearest};
+use crate::error::{Error, suggestion};
 use crate::hosts_table::HostsTable;
 use crate::kind::Violation;
 use crate::{limits, placeholder, relayed};
@@ -280,7 +280,7 @@ fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     if let Some(name) = table.of.get(SERVER).map(ToString::to_string) {
         let names = || setup.server.iter().map(|it| it.name.as_str());
         if !setup.server.is_empty() && !names().any(|it| it == name) {
-            let near = did_you_mean(nearest(&name, names()));
+            let near = suggestion(&name, names());
             return violation(
                 "of",
                 format!("has the server `{name}`, which no [[server]] table declares{near}"),
@@ -451,7 +451,7 @@ fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation>
                                [[before]] have it";
                 return refuse(word, problem.to_owned());
             }
-            let near = did_you_mean(nearest(name, factors.iter().copied().chain(PLACEHOLDERS)));
+            let near = suggestion(name, factors.iter().copied().chain(PLACEHOLDERS));
             return refuse(word, format!("has `{{{name}}}`, which is no factor{near}"));
         }
     }
@@ -484,7 +484,7 @@ fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation>
         };
         if let Some(unused) = cell.keys().find(|name| !is_used(name)) {
             let known = load::names().chain([RATE, LEVEL]);
-            let near = did_you_mean(nearest(unused, known));
+            let near = suggestion(unused, known);
             let problem = format!(
                 "has `{unused}`, which no command contains as `{{{unused}}}`, and which is no key of \
                  [load]{near}"
@@ -505,11 +505,11 @@ pub(super) fn open_files(setup: &Setup, cells: &[Factors]) -> Result<(), Error> 
     let needed = u64::from(connections) + limits::OTHER_FILES;
     let limit = sys::limits::raise_open_files(needed);
     if limit < needed {
-        return Err(Error::OpenFiles {
-            connections,
-            needed,
-            limit,
-        });
+        return Err(Error::Refused(format!(
+            "{connections} connections need {needed} open files and the limit here is {limit}: \
+             raise it (`ulimit -n {needed}`, or LimitNOFILE= of the service) or use fewer \
+             connections"
+        )));
     }
     Ok(())
 }

@@ -343,8 +343,7 @@ pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Viola
         }
         if let Some(from) = table.from() {
             if !beside.contains(&from) {
-                let near = crate::error::nearest(from, beside.iter().copied());
-                let near = crate::error::did_you_mean(near);
+                let near = crate::error::suggestion(from, beside.iter().copied());
                 let problem = format!("has `{from}`, which is no [[beside]] process{near}");
                 return violation("from", problem);
             }

@@ -19,7 +19,7 @@ use load::{Config, Target};
 use report::record::{Factor, Factors, Unit, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{did_you_mean, nearest};
+use crate::error::suggestion;
 use crate::kind::Violation;
 
 /// The settings of a load that no factor sets.
@@ -310,7 +310,7 @@ impl LoadTable {
         };
         for name in self.keys.keys() {
             if key(name).is_none() && name != RATE {
-                let near = did_you_mean(nearest(name, names()));
+                let near = suggestion(name, names());
                 problem(name, format!("is no key of [load]{near}"));
             } else if cells.iter().all(|cell| cell.contains_key(name)) {
                 let what = "is a factor too, which sets it in every cell: remove it here, and name \
