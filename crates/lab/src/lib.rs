@@ -47,7 +47,7 @@ mod tests;
 pub use commands::{Commands, Written};
 pub use error::Error;
 pub use experiment::Experiment;
-pub use health::Health;
+pub use health::complaints;
 pub use laboratory::{Laboratory, Shipped};
 pub use measured::{NeededServer, Needs, needs};
 pub use pilot::pilot_text;

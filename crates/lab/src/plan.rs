@@ -75,7 +75,7 @@ impl Experiment {
             )));
         }
         let mut content = self.content(options.quick)?;
-        let seed = options.seed.unwrap_or(content.seed);
+        let seed = options.seed.unwrap_or(content.general.seed);
         if i64::try_from(seed).is_err() {
             let problem = "the largest seed is 2^63 - 1";
             return Err(Error::at(format_args!("--seed {seed}"), problem));

@@ -6,6 +6,7 @@ use report::record::{Flag, Outcome, Plan};
 use super::*;
 use crate::Experiment;
 use crate::plan::plan_text;
+use crate::tests::records::record;
 
 /// A valid experiment with `to` in place of `from`.
 fn refusal(from: &str, to: &str) -> String {
@@ -344,29 +345,19 @@ const DEPTHS: &str = "[[factor]]\nname = \"depth\"\nvalues = [1, 4]\n";
 
 /// A capacity trial of `server`.
 fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Record {
+    let flag = Flag {
+        lower_bound: generator_limited,
+        invalid: None,
+    };
     let measured = Measured {
         metrics: [("achieved_rps".to_owned(), achieved_rps)].into(),
-        flags: [(
-            "achieved_rps".to_owned(),
-            Flag {
-                lower_bound: generator_limited,
-                invalid: None,
-            },
-        )]
-        .into(),
+        flags: [("achieved_rps".to_owned(), flag)].into(),
         ..Measured::default()
     };
+    let (_, plan) = smoke(LEVELS);
     Record {
-        id: String::new(),
-        stage: CAPACITY.to_owned(),
-        cell: 0,
-        repeat: 0,
-        retries: 0,
         factors: at(server, &[]),
-        resolved: [].into(),
-        started_unix_ns: 0,
-        outcome: Outcome::Measured(measured),
-        notes: Vec::new(),
+        ..record(&plan, CAPACITY, 0, 0, Outcome::Measured(measured))
     }
 }
 

@@ -5,6 +5,7 @@ use report::record::Outcome;
 use super::*;
 use crate::plan::order::{self, PlannedTrial};
 use crate::plan::tests::{kind, plan};
+use crate::tests::records::record;
 
 fn host() -> Host {
     crate::host::inventory(Path::new("/bin/sh")).unwrap()
@@ -22,19 +23,9 @@ fn planned_trials(plan: &Plan) -> Vec<PlannedTrial> {
 }
 
 fn trial(plan: &Plan, planned: &PlannedTrial) -> Record {
-    let stage = &plan.stages[planned.stage];
-    Record {
-        id: planned.id.clone(),
-        stage: stage.name.clone(),
-        cell: planned.cell,
-        repeat: planned.repeat,
-        retries: 0,
-        factors: stage.cells[planned.cell as usize].clone(),
-        resolved: [("offered_rps".to_owned(), 10.0)].into(),
-        started_unix_ns: 1,
-        outcome: Outcome::Failed("not today".to_owned()),
-        notes: Vec::new(),
-    }
+    let stage = &plan.stages[planned.stage].name;
+    let outcome = Outcome::Failed("not today".to_owned());
+    record(plan, stage, planned.cell, planned.repeat, outcome)
 }
 
 #[test]
