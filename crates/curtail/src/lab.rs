@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::lab::{Ending, Experiment, Health, Options, RunOutcome};
+use ::lab::{Ending, Experiment, Options, RunOutcome};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use report::Run;
@@ -244,7 +244,7 @@ fn finish(outcome: &RunOutcome, bounds: &Bounds) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(outcome.exit_code()));
     }
     let run = draw(&outcome.folder)?;
-    let mut complaints = Health::of(&run.plan, &run.records).complaints(bounds.fail_above);
+    let mut complaints = ::lab::complaints(&run, bounds.fail_above);
     if bounds.fail_if_missed {
         let judged = report::target::judged(&run).into_iter();
         let missed = judged.filter(|it| it.verdict == Verdict::Missed);

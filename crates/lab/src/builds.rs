@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::kinds::BUILD;
+use crate::measured::BUILD;
 
 impl Experiment {
     /// The experiment with two builds of these names, whose programs are options of the run. They
@@ -14,10 +14,7 @@ impl Experiment {
     /// # Errors
     /// It has no such server, or runs nothing of which builds could differ.
     pub fn of_builds(&self, names: [&str; 2], server: Option<&str>) -> Result<Self, Error> {
-        let invalid = |problem: &str| Error::Experiment {
-            place: self.path().to_owned(),
-            problem: problem.to_owned(),
-        };
+        let invalid = |problem: &str| Error::at(self.path(), problem);
         let mut file: Table = self
             .toml()
             .parse()

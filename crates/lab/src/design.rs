@@ -14,7 +14,7 @@ use report::record::{Factor, Factors, Value};
 use serde::de::MapAccess;
 use serde::{Deserialize, Deserializer};
 
-use crate::error::{did_you_mean, nearest};
+use crate::error::suggestion;
 use crate::kind::{Kind, Violation};
 use crate::limits;
 use crate::{placeholder, rates};
@@ -273,7 +273,7 @@ impl Design {
             };
             if let (Some(with), 1) = (&spec.with, group.len()) {
                 let others = specs.iter().filter_map(|it| it.with.as_deref());
-                let near = did_you_mean(nearest(with, others.filter(|it| it != with)));
+                let near = suggestion(with, others.filter(|it| it != with));
                 let problem = format!("is `{with}`, as that of no other factor{near}");
                 return Err(violation("with", problem));
             }
@@ -299,8 +299,7 @@ impl Design {
         let mut conditions = Vec::new();
         for (other, values) in only {
             let Some(known) = self.factors.iter().find(|it| it.name == *other) else {
-                let near = nearest(other, self.factors.iter().map(|it| it.name.as_str()));
-                let near = did_you_mean(near);
+                let near = suggestion(other, self.factors.iter().map(|it| it.name.as_str()));
                 return Err(format!(
                     "names `{other}`, which is no factor above this one{near}"
                 ));

@@ -13,13 +13,14 @@ use report::record::{Answer, Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
 use report::target::{self, Target};
 use report::{Located, LocatedError};
 use serde::Deserialize;
+use serde::de::Error as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::design::{Design, FactorSpec, Ladder, Listed};
-use crate::error::{Error, did_you_mean, nearest};
+use crate::error::{Error, remedy, suggestion};
 use crate::kind::{Entry, Kind, Violation};
-use crate::{kinds, limits, location, overlay, rates};
+use crate::{kind, limits, location, measured, overlay, rates};
 
 /// An experiment, read and checked.
 #[derive(Debug, Clone)]
@@ -39,16 +40,19 @@ pub struct Experiment {
 /// The keys that every kind of experiment has.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct General {
-    question: String,
+pub(crate) struct General {
+    pub(crate) question: String,
+    /// The study that it belongs to.
     #[serde(default)]
-    study: Option<String>,
+    pub(crate) study: Option<String>,
+    /// The published figure or table that it repeats.
     #[serde(default)]
-    after: Option<String>,
+    pub(crate) after: Option<String>,
+    /// How long a trial usually takes.
     #[serde(default)]
     takes: Option<Takes>,
-    seed: u64,
-    repeats: RepeatsSpec,
+    pub(crate) seed: u64,
+    pub(crate) repeats: RepeatsSpec,
     #[serde(default)]
     retries: u32,
     #[serde(default)]
@@ -119,7 +123,7 @@ struct Takes(#[serde(with = "location::duration_text")] Duration);
 
 /// `repeats = 15`, or `repeats = { least = 5, most = 30, metric = "…", width = 0.05 }`.
 #[derive(Debug, Clone, PartialEq)]
-struct RepeatsSpec(Repeats);
+pub(crate) struct RepeatsSpec(pub(crate) Repeats);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -132,27 +136,20 @@ struct Sequential {
 
 impl<'de> Deserialize<'de> for RepeatsSpec {
     fn deserialize<D: serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = RepeatsSpec;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a number, or a table with least, most, metric and width")
-            }
-
-            fn visit_i64<E: serde::de::Error>(self, count: i64) -> Result<RepeatsSpec, E> {
-                let count = u32::try_from(count)
-                    .map_err(|_| E::custom(format!("{count} is not a number of repeats")))?;
-                Ok(RepeatsSpec(Repeats::fixed(count)))
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                map: A,
-            ) -> Result<RepeatsSpec, A::Error> {
-                let source = serde::de::value::MapAccessDeserializer::new(map);
-                let it = Sequential::deserialize(source)?;
-                Ok(RepeatsSpec(Repeats {
+        match toml::Value::deserialize(source)? {
+            toml::Value::Integer(count) => match u32::try_from(count) {
+                Ok(count) => Ok(Self(Repeats::fixed(count))),
+                Err(_) => Err(D::Error::custom(format!(
+                    "{count} is not a number of repeats"
+                ))),
+            },
+            table => {
+                let it: Sequential = table.try_into().map_err(|error: toml::de::Error| {
+                    let form =
+                        "`repeats` is a number, or a table with least, most, metric and width";
+                    D::Error::custom(format!("{form}: {}", error.message()))
+                })?;
+                Ok(Self(Repeats {
                     least: it.least,
                     most: it.most,
                     until: Some(Narrow {
@@ -162,35 +159,17 @@ impl<'de> Deserialize<'de> for RepeatsSpec {
                 }))
             }
         }
-        source.deserialize_any(Visitor)
     }
 }
 
 /// An experiment with its kind and cells: the long form, or the short one.
 #[derive(Debug)]
 pub(crate) struct Content {
-    pub(crate) question: String,
-    /// The study that it belongs to.
-    pub(crate) study: Option<String>,
-    /// The published figure or table that it repeats.
-    pub(crate) after: Option<String>,
-    /// How long a trial usually takes.
-    takes: Option<Duration>,
-    pub(crate) seed: u64,
+    pub(crate) general: General,
     pub(crate) kind_name: &'static str,
     pub(crate) kind: Box<dyn Kind>,
-    pub(crate) repeats: Repeats,
-    pub(crate) retries: u32,
-    pub(crate) named_figures: Vec<String>,
-    pub(crate) declared_figures: Vec<Figure>,
     /// Whether the changes of `[quick]` are made.
     quick: bool,
-    answer: Option<Answer>,
-    published: Vec<Published>,
-    targets: Vec<Target>,
-    factors: Vec<FactorSpec>,
-    cells: Listed,
-    ladder: Option<Ladder>,
 }
 
 impl Content {
@@ -198,9 +177,9 @@ impl Content {
     pub(crate) fn design(&self) -> Result<Design, Violation> {
         Design::of(
             &*self.kind,
-            &self.factors,
-            &self.cells,
-            self.ladder.as_ref(),
+            &self.general.factor,
+            &self.general.cell,
+            self.general.ladder.as_ref(),
         )
     }
 
@@ -208,34 +187,32 @@ impl Content {
     pub(crate) fn figures(&self, design: &Design) -> Result<Vec<Figure>, Violation> {
         let known = self.kind.figures(&design.factors);
         let mut figures = Vec::new();
-        for name in &self.named_figures {
+        for name in &self.general.figures {
             let Some(figure) = known.iter().find(|it| it.name == *name) else {
-                let names = || known.iter().map(|it| it.name.as_str());
-                let remedy = match nearest(name, names()) {
-                    Some(near) => did_you_mean(Some(near)),
-                    None if known.is_empty() => "; declare it in a [[figure]] table".to_owned(),
-                    None => format!("; known are {}", names().collect::<Vec<_>>().join(", ")),
+                let remedy = match known.is_empty() {
+                    true => "; declare it in a [[figure]] table".to_owned(),
+                    false => remedy(name, known.iter().map(|it| it.name.as_str())),
                 };
                 let problem = format!("has `{name}`, which is no figure of this kind{remedy}");
                 return Err(Violation::new("", 0, "figures", problem));
             };
             figures.push(figure.clone());
         }
-        figures.extend(self.declared_figures.iter().cloned());
+        figures.extend(self.general.figure.iter().cloned());
         Ok(figures)
     }
 
     /// The first problem of the values.
     fn check(&self) -> Result<(), Violation> {
         let at_top = |key, problem: String| Err(Violation::new("", 0, key, problem));
-        if self.question.trim().is_empty() {
+        if self.general.question.trim().is_empty() {
             let problem = "is empty: state the question of the experiment";
             return at_top("question", problem.to_owned());
         }
-        if i64::try_from(self.seed).is_err() {
+        if i64::try_from(self.general.seed).is_err() {
             return at_top("seed", "is beyond 2^63 - 1".to_owned());
         }
-        let (most, repeats) = (limits::REPEATS, &self.repeats);
+        let (most, repeats) = (limits::REPEATS, &self.general.repeats.0);
         if !(1..=most).contains(&repeats.least) || !(repeats.least..=most).contains(&repeats.most) {
             let problem = match &repeats.until {
                 None => format!("is {}, not 1 to {most}", repeats.least),
@@ -249,8 +226,8 @@ impl Content {
         let metrics = self.kind.metrics();
         if let Some(until) = &repeats.until {
             if !metrics.iter().any(|it| it.name == until.metric) {
-                let near = nearest(&until.metric, metrics.iter().map(|it| it.name.as_str()));
-                let near = did_you_mean(near);
+                let names = metrics.iter().map(|it| it.name.as_str());
+                let near = suggestion(&until.metric, names);
                 return at_top("repeats", format!("has no metric `{}`{near}", until.metric));
             }
             if !(until.width > 0.0 && until.width < 10.0) {
@@ -260,8 +237,8 @@ impl Content {
                 );
             }
         }
-        if self.retries > limits::RETRIES {
-            let problem = format!("is {}, at most {}", self.retries, limits::RETRIES);
+        if self.general.retries > limits::RETRIES {
+            let problem = format!("is {}, at most {}", self.general.retries, limits::RETRIES);
             return at_top("retries", problem);
         }
         let design = self.design()?;
@@ -298,7 +275,7 @@ impl Content {
             target::check(&plan)
                 .map_err(|(nth, key, problem)| Violation::new("[[target]]", nth, key, problem))?;
         }
-        for (nth, figure) in self.declared_figures.iter().enumerate() {
+        for (nth, figure) in self.general.figure.iter().enumerate() {
             figure::check(figure, &plan)
                 .map_err(|problem| Violation::new("[[figure]]", nth, "name", problem))?;
         }
@@ -309,7 +286,7 @@ impl Content {
     /// `{NAME}`, but other factors must have an effect, and it need not.
     fn check_cells(&self, cells: &[Factors]) -> Result<(), Violation> {
         let checked = self.kind.check(cells);
-        let (Err(_), Some(ladder)) = (&checked, &self.ladder) else {
+        let (Err(_), Some(ladder)) = (&checked, &self.general.ladder) else {
             return checked;
         };
         let mut unlabelled = cells.to_vec();
@@ -326,7 +303,7 @@ impl Content {
         stages: Vec<Stage>,
         figures: Vec<Figure>,
     ) -> Result<Plan, Violation> {
-        let mut published = self.published.clone();
+        let mut published = self.general.published.clone();
         if self.quick {
             // The short form may lack cells. That each value is of some cell was checked before.
             let cells = stages.last().into_iter().flat_map(|it| &it.cells);
@@ -337,22 +314,22 @@ impl Content {
         Ok(Plan {
             schema: SCHEMA.to_owned(),
             experiment: String::new(),
-            question: self.question.clone(),
+            question: self.general.question.clone(),
             kind: self.kind_name.to_owned(),
             quick: false,
-            seed: self.seed,
-            retries: self.retries,
-            takes_ns: self.takes.map(|it| it.as_nanos() as u64),
+            seed: self.general.seed,
+            retries: self.general.retries,
+            takes_ns: self.general.takes.map(|it| it.0.as_nanos() as u64),
             notes: Vec::new(),
             settings: settings.map_err(problem)?,
             metrics: self.kind.metrics(),
-            answer: self.answer.clone(),
+            answer: self.general.answer.clone(),
             rerun: None,
             stages,
             factors: design.factors,
             figures,
             published,
-            targets: self.targets.clone(),
+            targets: self.general.target.clone(),
         })
     }
 
@@ -360,7 +337,9 @@ impl Content {
     pub(crate) fn plan(&self) -> Result<Plan, Violation> {
         let design = self.design()?;
         let figures = self.figures(&design)?;
-        let stages = self.kind.stages(design.cells.clone(), self.repeats.clone());
+        let stages = self
+            .kind
+            .stages(design.cells.clone(), self.general.repeats.0.clone());
         self.draft(design, stages, figures)
     }
 }
@@ -375,10 +354,8 @@ impl Experiment {
         text: &str,
     ) -> Result<Self, Error> {
         if text.len() as u64 > limits::EXPERIMENT_LEN {
-            return Err(Error::Experiment {
-                place: path.to_owned(),
-                problem: format!("longer than {} bytes", limits::EXPERIMENT_LEN),
-            });
+            let problem = format!("longer than {} bytes", limits::EXPERIMENT_LEN);
+            return Err(Error::at(path, problem));
         }
         let experiment = Self {
             name: name.to_owned(),
@@ -429,38 +406,20 @@ impl Experiment {
         let mut general = General::deserialize(general).map_err(explain)?;
         general.read_rates();
         Ok(Content {
-            question: general.question,
-            study: general.study,
-            after: general.after,
-            takes: general.takes.map(|it| it.0),
-            seed: general.seed,
+            general,
             kind_name: entry.name,
             kind,
-            repeats: general.repeats.0,
-            retries: general.retries,
-            named_figures: general.figures,
-            declared_figures: general.figure,
             quick,
-            answer: general.answer,
-            published: general.published,
-            targets: general.target,
-            factors: general.factor,
-            cells: general.cell,
-            ladder: general.ladder,
         })
     }
 
     /// The kind of that name; the default if the file names none.
     fn entry(&self, kind: Option<&Spanned<DeValue<'_>>>) -> Result<Entry, Error> {
-        let name = kind.map_or(Some(kinds::DEFAULT), |it| it.get_ref().as_str());
-        let entry = kinds::all(self.kinds).find(|it| Some(it.name) == name);
+        let name = kind.map_or(Some(measured::NAME), |it| it.get_ref().as_str());
+        let entry = kind::all(self.kinds).find(|it| Some(it.name) == name);
         entry.copied().ok_or_else(|| {
-            let names: Vec<&str> = kinds::all(self.kinds).map(|it| it.name).collect();
-            let near = nearest(name.unwrap_or_default(), names.iter().copied());
-            let remedy = match near {
-                Some(near) => did_you_mean(Some(near)),
-                None => format!("; known are {}", names.join(", ")),
-            };
+            let names: Vec<&str> = kind::all(self.kinds).map(|it| it.name).collect();
+            let remedy = remedy(name.unwrap_or_default(), names);
             let problem = format!("is no kind of trial{remedy}");
             self.explain(&Violation::new("", 0, "kind", problem), false)
         })
@@ -512,7 +471,7 @@ impl Experiment {
         for other in others {
             problem.push_str(&format!("\n{}", self.explain(other, quick)));
         }
-        Error::Experiment { place, problem }
+        Error::at(place, problem)
     }
 
     /// The file's name in messages.
@@ -525,7 +484,7 @@ impl Experiment {
     /// # Errors
     /// The file is invalid, which was checked when it was read.
     pub fn question(&self) -> Result<String, Error> {
-        Ok(self.content(false)?.question)
+        Ok(self.content(false)?.general.question)
     }
 
     /// The file's text.

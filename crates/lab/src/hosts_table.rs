@@ -17,7 +17,7 @@ use std::time::Duration;
 use report::record::{Factor, Factors, Unit, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{did_you_mean, nearest};
+use crate::error::suggestion;
 use crate::kind::Violation;
 use crate::location;
 use hosts::{Error, Hosts, Layout, Link};
@@ -325,7 +325,7 @@ fn wrong(value: &Value) -> String {
 }
 
 fn unknown(key: &str) -> String {
-    let near = did_you_mean(nearest(key, KEYS));
+    let near = suggestion(key, KEYS);
     format!(
         "is no key of [hosts] that may be a factor (`host.` and {}){near}",
         KEYS.join(", ")

@@ -135,6 +135,28 @@ impl Context<'_> {
     }
 }
 
+impl Context<'_> {
+    /// Keeps the histograms of a trial in one file, an object with an entry for each name: base64
+    /// of HDR V2.
+    pub(crate) fn keep_histograms(
+        &self,
+        trial: &str,
+        histograms: Vec<(&str, String)>,
+        measured: &mut Measured,
+    ) -> Result<(), Error> {
+        if histograms.is_empty() {
+            return Ok(());
+        }
+        let path = format!("histograms/{trial}.hist");
+        let artefact = |name: &str| (name.to_owned(), format!("{path}#{name}"));
+        let artefacts = histograms.iter().map(|(name, _)| artefact(name));
+        measured.artefacts.extend(artefacts);
+        let file: BTreeMap<&str, String> = histograms.into_iter().collect();
+        self.write(&path, serde_json::json!(file).to_string().as_bytes())?;
+        Ok(())
+    }
+}
+
 /// What a trial measured, and remarks that do not affect it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Performed {
@@ -169,7 +191,7 @@ pub trait Kind: Debug {
     /// The definitions of the metrics that a trial may have.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// The settings for the plan, from which [`Entry::restore`] makes the kind again.
+    /// The settings for the plan, from which [`Entry::read`] makes the kind again.
     ///
     /// # Errors
     /// A setting has no form in TOML, which is a bug.
@@ -292,6 +314,11 @@ pub struct Resolved {
     pub notes: Vec<String>,
 }
 
+/// The laboratory's own kind, and `more`.
+pub(crate) fn all(more: &'static [Entry]) -> impl Iterator<Item = &'static Entry> + Clone {
+    std::iter::once(&crate::measured::ENTRY).chain(more)
+}
+
 type Read = fn(Located<'_>) -> Result<Box<dyn Kind>, LocatedError>;
 
 /// A kind, by its name in experiment files.
@@ -299,10 +326,8 @@ type Read = fn(Located<'_>) -> Result<Box<dyn Kind>, LocatedError>;
 pub struct Entry {
     /// The name.
     pub name: &'static str,
-    /// Reads the kind's tables of an experiment file.
+    /// Reads the kind's tables of an experiment file, or the settings of a plan.
     pub read: Read,
-    /// Reads the settings of a plan.
-    pub restore: Read,
 }
 
 impl Entry {
@@ -310,11 +335,7 @@ impl Entry {
     #[must_use]
     pub const fn of<K: Kind + DeserializeOwned + 'static>(name: &'static str) -> Self {
         let read: Read = |source| Ok(Box::new(K::deserialize(source)?));
-        Self {
-            name,
-            read,
-            restore: read,
-        }
+        Self { name, read }
     }
 }
 
@@ -323,8 +344,5 @@ impl Entry {
 /// # Errors
 /// A setting has no form in TOML, which is a bug.
 pub fn settings_of<K: serde::Serialize>(kind: &K) -> Result<toml::Table, Error> {
-    toml::Table::try_from(kind).map_err(|error| Error::Encode {
-        what: "the settings",
-        problem: error.to_string(),
-    })
+    toml::Table::try_from(kind).map_err(|error| Error::encode("the settings", error))
 }

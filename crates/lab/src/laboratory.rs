@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::error::{Error, nearest};
+use crate::error::{Error, suggestion};
 use crate::experiment::Experiment;
 use crate::kind::Entry;
 use crate::limits;
@@ -46,11 +46,11 @@ impl Laboratory {
         let is_toml = path.extension().is_some_and(|it| it == "toml");
         if !is_toml && !name_or_path.contains('/') && !path.is_file() {
             let names: Vec<&str> = self.shipped.iter().map(|it| it.name).collect();
-            return Err(Error::NoSuchExperiment {
-                name: name_or_path.to_owned(),
-                shipped: names.join(", "),
-                suggestion: nearest(name_or_path, names.iter().copied()).map(str::to_owned),
-            });
+            let near = suggestion(name_or_path, names.iter().copied());
+            let names = names.join(", ");
+            return Err(Error::Refused(format!(
+                "no experiment `{name_or_path}`: it is neither a file nor shipped ({names}){near}"
+            )));
         }
         let mut text = String::new();
         let file = File::open(path).map_err(Error::file("open", path))?;

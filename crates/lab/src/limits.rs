@@ -65,16 +65,12 @@ pub const RELAY_LATENESS_NS: u64 = measure::LATENESS_LIMIT_NS;
 pub const INTERVAL_POLL: Duration = Duration::from_millis(5);
 /// Stall of the server's processor above which the highest percentiles of a trial do not count.
 pub const STALL_NS: u64 = 300_000;
-/// Time in which an agent must listen.
-pub const AGENT_START: Duration = Duration::from_secs(10);
 
 /// Timeout of one attempt to connect to a process that may not listen yet: short, so that a request
 /// to stop is noticed soon.
 pub const CONNECT_ATTEMPT: Duration = Duration::from_millis(250);
 /// Timeout of one attempt of a probe that is a command.
 pub const COMMAND_ATTEMPT: Duration = Duration::from_secs(2);
-/// Time between two looks at a server or an agent that is not ready yet.
-pub const ATTEMPT_GAP: Duration = Duration::from_millis(2);
 /// Time between two attempts of a probe of a process beside a program.
 pub const PROBE_GAP: Duration = Duration::from_millis(5);
 

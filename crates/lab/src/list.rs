@@ -24,7 +24,7 @@ impl Laboratory {
         let mut studies: BTreeMap<String, String> = BTreeMap::new();
         for shipped in self.shipped {
             let experiment = self.load(shipped.name)?;
-            let study = experiment.content(false)?.study;
+            let study = experiment.content(false)?.general.study;
             let lines = studies.entry(study.unwrap_or_else(|| "other".to_owned()));
             lines.or_default().push_str(&entry(&experiment)?);
         }
@@ -57,8 +57,10 @@ fn entry(experiment: &Experiment) -> Result<String, Error> {
     let time = time(false)?;
     let name = &experiment.name;
     let mut lines = format!("  {name:21}{time:>7}{quick:>9}  {root:6}");
-    let after = content.after.map(|it| format!("repeats {it}"));
-    let told = [Some(content.question), after].into_iter().flatten();
+    let after = content.general.after.map(|it| format!("repeats {it}"));
+    let told = [Some(content.general.question), after]
+        .into_iter()
+        .flatten();
     for line in told.flat_map(|it| wrapped(&it, WIDTH - INDENT)) {
         let used = lines.len() - lines.rfind('\n').map_or(0, |at| at + 1);
         lines.push_str(&" ".repeat(INDENT.saturating_sub(used)));

@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Error, did_you_mean, nearest};
+use crate::error::{Error, remedy};
 
 /// Rewrites an error of the parser for users. `more` are known keys of the top of the file that the
 /// parser did not expect.
@@ -33,25 +33,20 @@ pub(crate) fn explain(
         Some((name, known)) if message.starts_with("unknown field") => {
             let more = if table.is_empty() { more } else { &[] };
             let known: Vec<&str> = known.iter().chain(more).copied().collect();
-            format!("unknown key `{name}`{table}{}", suggestion(name, &known))
+            format!("unknown key `{name}`{table}{}", remedy(name, known))
         }
         Some((name, known)) if message.starts_with("unknown variant") => {
-            format!("unknown value `{name}`{table}{}", suggestion(name, known))
+            format!(
+                "unknown value `{name}`{table}{}",
+                remedy(name, known.iter().copied())
+            )
         }
         Some((name, _)) if message.starts_with("missing field") => {
             format!("the key `{name}` is missing{table}")
         }
         _ => message.replace('\n', ", "),
     };
-    Error::Experiment { place, problem }
-}
-
-/// The most similar of `known`; all of them if none is similar.
-fn suggestion(name: &str, known: &[&str]) -> String {
-    match nearest(name, known.iter().copied()) {
-        Some(near) => did_you_mean(Some(near)),
-        None => format!("; known are {}", known.join(", ")),
-    }
+    Error::at(place, problem)
 }
 
 /// The line, from 1, of the byte at `offset`.

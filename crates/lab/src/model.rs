@@ -11,7 +11,7 @@ use measure::Histogram;
 use report::record::{Better, Factor, Factors, Measured, Metric, Unit, Value};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::error::{Error, did_you_mean, nearest};
+use crate::error::{Error, remedy};
 use crate::kind::{
     Context, Entry, Estimate, Kind, Performed, Trial, TrialError, Violation, settings_of,
 };
@@ -109,11 +109,7 @@ impl<'de, R: Registry> Deserialize<'de> for Name<R> {
         let found = R::MODELS.iter().find(|it| it.name == name);
         let registry = PhantomData;
         found.map(|model| Self { model, registry }).ok_or_else(|| {
-            let names: Vec<&str> = R::MODELS.iter().map(|it| it.name).collect();
-            let remedy = match nearest(&name, names.iter().copied()) {
-                Some(near) => did_you_mean(Some(near)),
-                None => format!("; known are {}", names.join(", ")),
-            };
+            let remedy = remedy(&name, R::MODELS.iter().map(|it| it.name));
             serde::de::Error::custom(format!("no model `{name}`{remedy}"))
         })
     }
@@ -193,11 +189,8 @@ impl<R: Registry> Kind for Modelled<R> {
             ..Measured::default()
         };
         if !computed.response.is_empty() {
-            let histograms = serde_json::json!({ "response": computed.response.to_base64() });
-            let path = format!("histograms/{}.hist", trial.id);
-            context.write(&path, histograms.to_string().as_bytes())?;
-            let artefact = format!("{path}#response");
-            measured.artefacts.insert("response".to_owned(), artefact);
+            let response = vec![("response", computed.response.to_base64())];
+            context.keep_histograms(trial.id, response, &mut measured)?;
         }
         Ok(Performed {
             measured,

@@ -1,6 +1,6 @@
 //! A pilot: a few repeats of each cell, from whose spread follows how many would decide what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
 use measure::{pooled_spread, repeats_to_decide};
@@ -31,8 +31,8 @@ impl Experiment {
     }
 }
 
-/// How many repeats of each cell would decide effects of 2 %, 5 % and 10 %, for each metric that a
-/// figure draws.
+/// How many repeats of each cell would decide effects of 2 %, 5 % and 10 %, for the
+/// metric of the answer, or else for each that a figure draws.
 #[must_use]
 pub fn pilot_text(plan: &Plan, records: &[Record]) -> String {
     let mut text = format!("{:36}{:>8}", "repeats that would decide", "spread");
@@ -64,19 +64,29 @@ pub fn pilot_text(plan: &Plan, records: &[Record]) -> String {
     text
 }
 
-/// The metrics that figures draw, or else the first that are better in one direction.
+/// The metric of the answer; without an answer those that figures draw, or else the first that are
+/// better in one direction.
 fn metrics(plan: &Plan) -> Vec<&Metric> {
     let is_judged = |it: &&Metric| it.better != Better::Neither;
-    let mut drawn: Vec<&Metric> = Vec::new();
-    for figure in &plan.figures {
-        let metric = plan.metric(&figure.y).filter(is_judged);
-        drawn.extend(metric.filter(|it| drawn.iter().all(|known| known.name != it.name)));
+    if let Some(answer) = &plan.answer {
+        return plan.metric(&answer.metric).into_iter().collect();
     }
-    if drawn.is_empty() {
-        let judged = plan.metrics.iter().filter(is_judged);
-        drawn = judged.take(limits::PILOT_METRICS).collect();
+    let mut seen = HashSet::new();
+    let drawn = plan
+        .figures
+        .iter()
+        .filter_map(|it| plan.metric(&it.y))
+        .filter(is_judged);
+    let drawn: Vec<&Metric> = drawn.filter(|it| seen.insert(&it.name)).collect();
+    match drawn.is_empty() {
+        true => plan
+            .metrics
+            .iter()
+            .filter(is_judged)
+            .take(limits::PILOT_METRICS)
+            .collect(),
+        false => drawn,
     }
-    drawn
 }
 
 /// The spread of a metric within the cells of the last stage.
@@ -98,6 +108,7 @@ mod tests {
 
     use super::*;
     use crate::plan::tests::plan;
+    use crate::tests::records::record;
 
     #[test]
     fn a_pilot_has_few_repeats_of_the_last_stage() {
@@ -116,24 +127,14 @@ mod tests {
     fn the_table_says_what_the_spread_asks_for() {
         let plan = plan(2);
         let stage = plan.last_stage().unwrap();
-        let trial = |cell: u32, repeat: u32| Record {
-            id: format!("{cell}-{repeat}"),
-            stage: stage.name.clone(),
-            cell,
-            repeat,
-            retries: 0,
-            factors: stage.cells[cell as usize].clone(),
-            resolved: BTreeMap::new(),
-            started_unix_ns: 0,
-            outcome: Outcome::Measured(Measured {
-                metrics: BTreeMap::from([(
-                    "response_p99_ns".to_owned(),
-                    1e6 * (1.0 + 0.05 * f64::from(repeat)),
-                )]),
+        let outcome = |repeat: u32| {
+            let value = 1e6 * (1.0 + 0.05 * f64::from(repeat));
+            Outcome::Measured(Measured {
+                metrics: [("response_p99_ns".to_owned(), value)].into(),
                 ..Measured::default()
-            }),
-            notes: Vec::new(),
+            })
         };
+        let trial = |cell, repeat| record(&plan, &stage.name, cell, repeat, outcome(repeat));
         let records: Vec<Record> = (0..6).map(|nth| trial(nth / 3, nth % 3)).collect();
         let text = pilot_text(&plan, &records);
         let line = text.lines().nth(1).unwrap();
@@ -141,6 +142,15 @@ mod tests {
         // Within each cell: 1, 1.05 and 1.1.
         assert_eq!(fields, ["6", "17", "97", "4.8%"], "{text}");
         assert_eq!(text.lines().count(), 3, "{text}");
+        // An answer asks for its own metric alone.
+        let answer = report::record::Answer {
+            metric: "errors".to_owned(),
+            baseline: [].into(),
+            cells: [].into(),
+        };
+        let mut asked = plan.clone();
+        asked.answer = Some(answer);
+        assert!(!pilot_text(&asked, &records).contains("4.8%"));
         assert!(text.lines().all(|it| it.chars().count() <= 100));
     }
 }

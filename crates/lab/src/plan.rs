@@ -8,8 +8,7 @@ use toml::de::DeTable;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::kind::{Entry, Kind};
-use crate::kinds;
+use crate::kind::{self, Entry, Kind};
 use crate::limits::Timeouts;
 
 pub mod estimate;
@@ -69,22 +68,17 @@ impl Experiment {
     /// An option contradicts the experiment, or the machine lacks what every trial needs.
     pub fn plan(&self, options: &Options) -> Result<Plan, Error> {
         if options.quick && !self.has_quick() {
-            return Err(Error::Option {
-                option: "--quick".to_owned(),
-                problem: format!(
-                    "{} has no [quick] table, which defines the short form: add one, or run without \
-                     --quick",
-                    self.path()
-                ),
-            });
+            let path = self.path();
+            return Err(Error::Refused(format!(
+                "--quick: {path} has no [quick] table, which defines the short form: add one, or \
+                 run without --quick"
+            )));
         }
         let mut content = self.content(options.quick)?;
-        let seed = options.seed.unwrap_or(content.seed);
+        let seed = options.seed.unwrap_or(content.general.seed);
         if i64::try_from(seed).is_err() {
-            return Err(Error::Option {
-                option: format!("--seed {seed}"),
-                problem: "the largest seed is 2^63 - 1".to_owned(),
-            });
+            let problem = "the largest seed is 2^63 - 1";
+            return Err(Error::at(format_args!("--seed {seed}"), problem));
         }
         let notes = content.kind.resolve(options)?;
         // The servers that take part are factors, so the design follows the machine.
@@ -121,15 +115,12 @@ impl Experiment {
 
 /// The kind of a plan, with the plan's settings.
 pub(crate) fn kind_of(plan: &Plan, options: &Options) -> Result<Box<dyn Kind>, Error> {
-    let bad = |problem: String| Error::Encode {
-        what: "the plan's settings",
-        problem,
-    };
-    let entry = kinds::all(options.kinds).find(|it| it.name == plan.kind);
+    let bad = |problem: String| Error::encode("the plan's settings", problem);
+    let entry = kind::all(options.kinds).find(|it| it.name == plan.kind);
     let entry = entry.ok_or_else(|| bad(format!("no kind of trial `{}`", plan.kind)))?;
     let text = toml::to_string(&plan.settings).map_err(|error| bad(error.to_string()))?;
     let settings = DeTable::parse(&text).map_err(|error| bad(error.message().to_owned()))?;
-    (entry.restore)(settings.into()).map_err(|error| bad(error.message().to_owned()))
+    (entry.read)(settings.into()).map_err(|error| bad(error.message().to_owned()))
 }
 
 #[cfg(test)]

@@ -1,20 +1,16 @@
 //! Progress of a run: one stream of events, and two reporters for it.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use report::record::{Plan, Record};
+use report::record::Record;
 use units::duration_text;
 
 use crate::limits;
-use crate::plan::order::PlannedTrial;
-use crate::plan::text::cell_text;
-use crate::run::{Ending, RunOutcome};
 
 /// Progress of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,23 +26,12 @@ pub struct Progress {
 /// An event of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The run folder is open.
-    Began {
-        /// The effective plan, with versions.
-        plan: &'a Plan,
-        /// The run folder.
-        folder: &'a Path,
-        /// Trials of the plan.
-        total: usize,
-        /// Trials that were recorded already.
-        kept: usize,
-    },
+    /// The run folder is open; in words.
+    Began(String),
     /// A trial begins.
     TrialBegan {
-        /// The effective plan.
-        plan: &'a Plan,
-        /// The trial.
-        planned: &'a PlannedTrial,
+        /// Its cell, in words.
+        cell: String,
         /// How long it will take, probably.
         expected: Duration,
         /// Progress before it.
@@ -54,10 +39,8 @@ pub enum Event<'a> {
     },
     /// A trial is recorded.
     TrialEnded {
-        /// The effective plan.
-        plan: &'a Plan,
-        /// The trial.
-        planned: &'a PlannedTrial,
+        /// Its cell, in words.
+        cell: String,
         /// Its record.
         record: &'a Record,
         /// Its result in a few words. Empty: it failed.
@@ -65,18 +48,10 @@ pub enum Event<'a> {
         /// Progress after it.
         progress: Progress,
     },
-    /// The remaining trials of a group are recorded as failed without being tried.
-    Abandoned {
-        /// The factors that the trials have in common, as text.
-        group: &'a str,
-        /// Why.
-        reason: &'a str,
-    },
-    /// The run is over.
-    Ended {
-        /// Its outcome.
-        outcome: &'a RunOutcome,
-    },
+    /// The remaining trials of a group are recorded as failed without being tried; in words.
+    Abandoned(String),
+    /// The run is over; in words.
+    Ended(String),
 }
 
 /// Receives the events of a run.
@@ -112,10 +87,16 @@ impl<W: Write> Reporter for LineReporter<W> {
     fn event(&mut self, event: &Event<'_>) {
         let text = match event {
             Event::TrialBegan { .. } => return,
-            Event::TrialEnded { progress, .. } => {
-                format!("{} · {} left", lines(event), duration_text(progress.left))
+            Event::TrialEnded {
+                cell,
+                record,
+                result,
+                progress,
+            } => {
+                let line = line(cell, record, result, *progress);
+                format!("{line} · {} left", duration_text(progress.left))
             }
-            Event::Began { .. } | Event::Abandoned { .. } | Event::Ended { .. } => lines(event),
+            Event::Began(text) | Event::Abandoned(text) | Event::Ended(text) => text.clone(),
         };
         // A failed write of progress does not stop the measurement.
         let _ = writeln!(self.out, "{text}");
@@ -234,29 +215,28 @@ impl Default for BarReporter {
 impl Reporter for BarReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Began { .. } => {
-                self.bar.println(lines(event));
+            Event::Began(text) => {
+                self.bar.println(text);
                 self.start();
             }
             Event::TrialBegan {
-                plan,
-                planned,
+                cell,
                 expected,
                 progress,
             } => self.update(|shown| {
-                shown.cell = cell_text(plan, planned);
+                shown.cell.clone_from(cell);
                 shown.progress = *progress;
                 shown.began = Instant::now();
                 shown.expected = *expected;
             }),
             Event::TrialEnded {
+                cell,
                 record,
                 result,
                 progress,
-                ..
             } => {
                 if record.measured().is_none() || !record.notes.is_empty() {
-                    self.bar.println(lines(event));
+                    self.bar.println(line(cell, record, result, *progress));
                 }
                 self.update(|shown| {
                     shown.last = match record.failure() {
@@ -267,91 +247,26 @@ impl Reporter for BarReporter {
                     shown.expected = Duration::ZERO;
                 });
             }
-            Event::Abandoned { .. } => self.bar.println(lines(event)),
-            Event::Ended { .. } => {
+            Event::Abandoned(text) => self.bar.println(text),
+            Event::Ended(text) => {
                 self.moving = None;
-                self.bar.println(lines(event));
+                self.bar.println(text);
                 self.bar.finish_and_clear();
             }
         }
     }
 }
 
-/// An event as text.
-fn lines(event: &Event<'_>) -> String {
-    match event {
-        Event::Began {
-            plan,
-            folder,
-            total,
-            kept,
-        } => began(plan, folder, *total, *kept),
-        Event::TrialBegan { plan, planned, .. } => cell_text(plan, planned),
-        Event::TrialEnded {
-            plan,
-            planned,
-            record,
-            result,
-            progress,
-        } => {
-            let mut text = format!(
-                "{:>width$}/{}  {:<28} ",
-                progress.done,
-                progress.total,
-                cell_text(plan, planned),
-                width = progress.total.to_string().len(),
-            );
-            match record.failure() {
-                Some(reason) => text.push_str(&format!("failed: {reason}")),
-                None => text.push_str(&result.replace('\u{a0}', " ")),
-            }
-            for note in &record.notes {
-                text.push_str("; ");
-                text.push_str(note);
-            }
-            text
-        }
-        Event::Abandoned { group, reason } => {
-            format!("{group}: remaining trials abandoned: {reason}")
-        }
-        Event::Ended { outcome } => ended(outcome),
-    }
-}
-
-fn began(plan: &Plan, folder: &Path, total: usize, kept: usize) -> String {
-    let quick = if plan.quick { " (quick)" } else { "" };
-    let taken_up = if kept > 0 {
-        format!(", {kept} already recorded")
-    } else {
-        String::new()
+/// A trial that has ended, as text.
+fn line(cell: &str, record: &Record, result: &str, progress: Progress) -> String {
+    let Progress { done, total, .. } = progress;
+    let width = total.to_string().len();
+    let result = match record.failure() {
+        Some(reason) => format!("failed: {reason}"),
+        None => result.replace('\u{a0}', " "),
     };
-    let mut text = format!(
-        "{}{quick}: {total} trials{taken_up}, in {}",
-        plan.experiment,
-        folder.display()
-    );
-    for note in &plan.notes {
-        text.push_str("\nnote: ");
-        text.push_str(note);
-    }
-    text
-}
-
-fn ended(outcome: &RunOutcome) -> String {
-    let recorded = outcome.measured + outcome.failed;
-    let failed = match outcome.failed {
-        0 => String::new(),
-        failed => format!(", {failed} failed"),
-    };
-    let folder = outcome.folder.display();
-    match outcome.ending {
-        Ending::Complete => format!("all {recorded} trials recorded{failed}, in {folder}"),
-        Ending::Interrupted => format!(
-            "stopped: {recorded} of {} trials recorded{failed}, in {folder}; run the same \
-             command to resume",
-            outcome.total
-        ),
-    }
+    let notes: String = record.notes.iter().map(|it| format!("; {it}")).collect();
+    format!("{done:>width$}/{total}  {cell:<28} {result}{notes}")
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::kind::{Context, Kind, Resolved, Trial, TrialError};
 use crate::plan::estimate::{self, Pace};
 use crate::plan::order::{self, PlannedTrial};
-use crate::plan::text::factors_text;
+use crate::plan::text::{cell_text, factors_text};
 use crate::plan::{Options, kind_of};
 use crate::process::StopSignals;
 use crate::progress::{Event, Progress, Reporter};
@@ -87,12 +87,12 @@ pub fn run(
     let host = host::inventory(&options.curtail)?;
     let (folder, done) = run_folder::open(&plan, &host, options)?;
     let kept = done.len();
-    reporter.event(&Event::Began {
-        plan: &plan,
-        folder: folder.path(),
-        total: planned_trials.len(),
+    reporter.event(&Event::Began(began(
+        &plan,
+        &folder,
+        planned_trials.len(),
         kept,
-    });
+    )));
     let mut run = Run {
         plan: &plan,
         kind: &*kind,
@@ -118,8 +118,40 @@ pub fn run(
     if ending == Ending::Complete {
         run.folder.finish()?;
     }
-    reporter.event(&Event::Ended { outcome: &outcome });
+    reporter.event(&Event::Ended(ended(&outcome)));
     Ok(outcome)
+}
+
+fn began(plan: &Plan, folder: &RunFolder, total: usize, kept: usize) -> String {
+    let quick = if plan.quick { " (quick)" } else { "" };
+    let kept = match kept {
+        0 => String::new(),
+        kept => format!(", {kept} already recorded"),
+    };
+    let (name, folder) = (&plan.experiment, folder.path().display());
+    let notes: String = plan
+        .notes
+        .iter()
+        .map(|it| format!("\nnote: {it}"))
+        .collect();
+    format!("{name}{quick}: {total} trials{kept}, in {folder}{notes}")
+}
+
+fn ended(outcome: &RunOutcome) -> String {
+    let recorded = outcome.measured + outcome.failed;
+    let failed = match outcome.failed {
+        0 => String::new(),
+        failed => format!(", {failed} failed"),
+    };
+    let folder = outcome.folder.display();
+    match outcome.ending {
+        Ending::Complete => format!("all {recorded} trials recorded{failed}, in {folder}"),
+        Ending::Interrupted => format!(
+            "stopped: {recorded} of {} trials recorded{failed}, in {folder}; run the same \
+             command to resume",
+            outcome.total
+        ),
+    }
 }
 
 /// Prefix of the reasons of trials that were not tried.
@@ -170,8 +202,7 @@ impl Run<'_> {
             }
             let began = Instant::now();
             reporter.event(&Event::TrialBegan {
-                plan: self.plan,
-                planned,
+                cell: cell_text(self.plan, planned),
                 expected: self.expected(planned),
                 progress: self.progress(planned_trials),
             });
@@ -184,8 +215,7 @@ impl Run<'_> {
             if let Some(record) = self.done.last() {
                 let result = record.measured().map(|it| self.kind.result(it));
                 reporter.event(&Event::TrialEnded {
-                    plan: self.plan,
-                    planned,
+                    cell: cell_text(self.plan, planned),
                     record,
                     result: result.unwrap_or_default(),
                     progress: self.progress(planned_trials),
@@ -276,10 +306,8 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         let group = factors_text(self.plan, &self.kind.group(factors));
         if self.abandoned.insert(group.clone()) {
-            reporter.event(&Event::Abandoned {
-                group: &group,
-                reason: &reason,
-            });
+            let text = format!("{group}: remaining trials abandoned: {reason}");
+            reporter.event(&Event::Abandoned(text));
         }
         let mut record = self.record(planned, factors, resolved);
         record.outcome = Outcome::Failed(reason);

@@ -6,6 +6,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use report::record::{Host, Plan, Record};
 use serde::Serialize;
@@ -13,9 +14,6 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::limits;
 use crate::plan::Options;
-
-mod fingerprint;
-mod stamp;
 
 const PLAN: &str = "plan.toml";
 const HOST: &str = "host.json";
@@ -56,10 +54,7 @@ pub(crate) fn open(plan: &Plan, host: &Host, options: &Options) -> Result<Opened
 
 /// Opens the folder that the user named: a new one, or the same run unfinished.
 fn open_named(path: &Path, plan: &Plan, host: &Host, fresh: bool) -> Result<Opened, Error> {
-    let occupied = |problem: &str| Error::Folder {
-        folder: path.to_owned(),
-        problem: problem.to_owned(),
-    };
+    let occupied = |problem: &str| refused(path, problem);
     if path.join(PLAN).exists() {
         if fresh {
             return Err(occupied(
@@ -119,20 +114,23 @@ fn find_unfinished(runs: &Path, plan: &Plan, host: &Host) -> Result<Option<PathB
     refused.map_or(Ok(None), Err)
 }
 
-/// The difference between the host on which a run began and `host`. None: there is none.
+/// The difference between the host on which a run began and `host`. None: there is none. Trials of
+/// two hosts are not comparable, and the figures would not show the difference.
 fn difference_of_hosts(path: &Path, host: &Host) -> Option<String> {
-    fingerprint::difference(&read_host(path)?, host)
+    let differences = read_host(path)?.differences(host).into_iter();
+    let differences: Vec<String> = differences
+        .map(|it| format!("{} `{}` there, `{}` here", it.what, it.first, it.second))
+        .collect();
+    (!differences.is_empty()).then(|| differences.join("; "))
 }
 
 /// The error for a run that began on another host.
 fn elsewhere(path: &Path, difference: &str, remedy: &str) -> Error {
-    Error::Folder {
-        folder: path.to_owned(),
-        problem: format!(
-            "contains a run that began on another host, or before this host changed ({difference}): \
-             their trials are not comparable; resume it there, or {remedy}"
-        ),
-    }
+    let problem = format!(
+        "contains a run that began on another host, or before this host changed ({difference}): \
+         their trials are not comparable; resume it there, or {remedy}"
+    );
+    refused(path, &problem)
 }
 
 fn read_host(path: &Path) -> Option<Host> {
@@ -154,7 +152,7 @@ fn is_finished(path: &Path) -> bool {
 fn create_stamped(runs: &Path, plan: &Plan) -> Result<PathBuf, Error> {
     fs::create_dir_all(runs).map_err(Error::file("create", runs))?;
     let quick = if plan.quick { "-quick" } else { "" };
-    let stamp = stamp::of(sys::clock::unix_ns());
+    let stamp = stamp(sys::clock::unix_ns());
     let base = format!("{}-{stamp}", plan.experiment);
     let mut path = runs.join(format!("{base}{quick}"));
     for count in 2..100 {
@@ -166,44 +164,40 @@ fn create_stamped(runs: &Path, plan: &Plan) -> Result<PathBuf, Error> {
             Err(error) => return Err(Error::file("create", &path)(error)),
         }
     }
-    Err(Error::Folder {
-        folder: path,
-        problem: "and similar names exist already: remove some folders".to_owned(),
-    })
+    let problem = "and similar names exist already: remove some folders";
+    Err(refused(&path, problem))
+}
+
+/// The time in a folder's name: `YYYYMMDD-HHMMSS`, UTC.
+fn stamp(unix_ns: u64) -> String {
+    let time = UNIX_EPOCH + Duration::from_nanos(unix_ns);
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    text.replace(['-', ':', 'Z'], "").replace('T', "-")
 }
 
 impl RunFolder {
     /// Begins a run. The plan is written last, so that a folder with a plan is complete.
     fn begin(path: &Path, plan: &Plan, host: &Host) -> Result<Opened, Error> {
-        for folder in [
-            path.to_owned(),
-            path.join("histograms"),
-            path.join("logs"),
-            path.join("series"),
-        ] {
+        for name in ["histograms", "logs", "series"] {
+            let folder = path.join(name);
             fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
         }
-        let lock = lock(path)?;
+        let opened = Self::resume(path)?;
         write_synced(&path.join(HOST), &json(host, "the host's inventory", true)?)?;
-        let trials = open_trials(&path.join(TRIALS))?;
-        let text = toml::to_string(plan).map_err(|error| Error::Encode {
-            what: "the plan",
-            problem: error.to_string(),
-        })?;
+        let text = toml::to_string(plan).map_err(|error| Error::encode("the plan", error))?;
         write_synced(&path.join(PLAN), text.as_bytes())?;
-        let folder = Self {
-            path: path.to_owned(),
-            trials,
-            _lock: lock,
-        };
-        Ok((folder, Vec::new()))
+        Ok(opened)
     }
 
-    /// Resumes a run, and truncates an incomplete last line.
+    /// Locks a folder, and truncates an incomplete last line.
     fn resume(path: &Path) -> Result<Opened, Error> {
         let lock = lock(path)?;
         let trials_path = path.join(TRIALS);
-        let trials = open_trials(&trials_path)?;
+        let trials = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&trials_path)
+            .map_err(Error::file("open", &trials_path))?;
         let (done, whole_len) = read_trials(&trials_path)?;
         trials
             .set_len(whole_len)
@@ -247,14 +241,12 @@ impl RunFolder {
             .len();
         let most = report::limits::TRIALS_BYTES;
         if len + line.len() as u64 > most {
-            return Err(Error::Folder {
-                folder: path,
-                problem: format!(
-                    "would exceed {} MiB, more than a report reads: keep fewer numbers of each \
-                     series, or make fewer trials",
-                    most >> 20
-                ),
-            });
+            let problem = format!(
+                "would exceed {} MiB, more than a report reads: keep fewer numbers of each series, \
+                 or make fewer trials",
+                most >> 20
+            );
+            return Err(refused(&path, &problem));
         }
         self.trials
             .write_all(&line)
@@ -278,10 +270,14 @@ fn lock(path: &Path) -> Result<File, Error> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let holder = fs::read_to_string(&lock_path).unwrap_or_default();
-            return Err(Error::Busy {
-                folder: path.to_owned(),
-                process: Some(holder.trim().to_owned()).filter(|holder| !holder.is_empty()),
-            });
+            let holder = match holder.trim() {
+                "" => String::new(),
+                process => format!(" (process {process})"),
+            };
+            let problem = format!(
+                "is in use by another lab{holder}: wait for it, stop it, or name another folder"
+            );
+            return Err(refused(path, &problem));
         }
         Err(TryLockError::Error(error)) => return Err(Error::file("lock", &lock_path)(error)),
     }
@@ -292,36 +288,18 @@ fn lock(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-fn open_trials(path: &Path) -> Result<File, Error> {
-    let mut options = OpenOptions::new();
-    options
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(Error::file("open", path))
-}
-
 /// The recorded trials, and the length of the file without an incomplete last line.
 fn read_trials(path: &Path) -> Result<(Vec<Record>, u64), Error> {
     let most = report::limits::TRIALS_BYTES;
     let mut bytes = Vec::new();
-    match File::open(path) {
-        Ok(file) => {
-            file.take(most + 1)
-                .read_to_end(&mut bytes)
-                .map_err(Error::file("read", path))?;
-            if bytes.len() as u64 > most {
-                return Err(Error::Folder {
-                    folder: path.to_owned(),
-                    problem: format!(
-                        "is larger than {} MiB: begin a new run with --fresh",
-                        most >> 20
-                    ),
-                });
-            }
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(Error::file("open", path)(error)),
+    let file = File::open(path).map_err(Error::file("open", path))?;
+    file.take(most + 1)
+        .read_to_end(&mut bytes)
+        .map_err(Error::file("read", path))?;
+    if bytes.len() as u64 > most {
+        let most = most >> 20;
+        let problem = format!("is larger than {most} MiB: begin a new run with --fresh");
+        return Err(refused(path, &problem));
     }
     let mut trials = Vec::new();
     let mut whole_len = 0;
@@ -333,13 +311,12 @@ fn read_trials(path: &Path) -> Result<(Vec<Record>, u64), Error> {
             _ if end == bytes.len() => break,
             Ok(_) => {}
             Err(error) => {
-                return Err(Error::Folder {
-                    folder: path.to_owned(),
-                    problem: format!(
-                        "is damaged in line {}: {error}; repair the line, or begin a new run with --fresh",
-                        index + 1
-                    ),
-                });
+                let problem = format!(
+                    "is damaged in line {}: {error}; repair the line, or begin a new run with \
+                     --fresh",
+                    index + 1
+                );
+                return Err(refused(path, &problem));
             }
         }
         whole_len = end;
@@ -347,16 +324,17 @@ fn read_trials(path: &Path) -> Result<(Vec<Record>, u64), Error> {
     Ok((trials, whole_len as u64))
 }
 
-fn json<T: Serialize>(value: &T, what: &'static str, pretty: bool) -> Result<Vec<u8>, Error> {
+fn refused(path: &Path, problem: &str) -> Error {
+    Error::Refused(format!("{} {problem}", path.display()))
+}
+
+fn json<T: Serialize>(value: &T, what: &str, pretty: bool) -> Result<Vec<u8>, Error> {
     let text = if pretty {
         serde_json::to_vec_pretty(value)
     } else {
         serde_json::to_vec(value)
     };
-    text.map_err(|error| Error::Encode {
-        what,
-        problem: error.to_string(),
-    })
+    text.map_err(|error| Error::encode(what, error))
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), Error> {

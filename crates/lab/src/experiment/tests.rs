@@ -380,7 +380,7 @@ fn quick_may_shorten_every_list() {
     let quick = content("ladder", &text, true);
     assert_eq!(values(&quick, "level"), numbers(&[0.9]));
     assert_eq!(values(&quick, "update"), numbers(&[0.1, 0.5]));
-    assert_eq!(quick.repeats, Repeats::fixed(2));
+    assert_eq!(quick.general.repeats.0, Repeats::fixed(2));
 
     let wrong = |from, to| {
         assert!(text.contains(from), "`{from}` is not in the file");

@@ -5,6 +5,7 @@ use report::record::Outcome;
 use super::*;
 use crate::plan::order::{self, PlannedTrial};
 use crate::plan::tests::{kind, plan};
+use crate::tests::records::record;
 
 fn host() -> Host {
     crate::host::inventory(Path::new("/bin/sh")).unwrap()
@@ -22,19 +23,9 @@ fn planned_trials(plan: &Plan) -> Vec<PlannedTrial> {
 }
 
 fn trial(plan: &Plan, planned: &PlannedTrial) -> Record {
-    let stage = &plan.stages[planned.stage];
-    Record {
-        id: planned.id.clone(),
-        stage: stage.name.clone(),
-        cell: planned.cell,
-        repeat: planned.repeat,
-        retries: 0,
-        factors: stage.cells[planned.cell as usize].clone(),
-        resolved: [("offered_rps".to_owned(), 10.0)].into(),
-        started_unix_ns: 1,
-        outcome: Outcome::Failed("not today".to_owned()),
-        notes: Vec::new(),
-    }
+    let stage = &plan.stages[planned.stage].name;
+    let outcome = Outcome::Failed("not today".to_owned());
+    record(plan, stage, planned.cell, planned.repeat, outcome)
 }
 
 #[test]
@@ -211,4 +202,34 @@ fn a_damaged_line_in_the_middle_is_an_error_that_names_it() {
     fs::write(&path, format!("what?\n{whole}")).unwrap();
     let error = open(&plan, &host, &options).unwrap_err().to_string();
     assert!(error.contains("is damaged in line 1"), "{error}");
+}
+
+#[test]
+fn differences_of_hosts_are_named_and_small_ones_of_memory_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = Host {
+        memory_bytes: 16 << 30,
+        virtualised: None,
+        ..host()
+    };
+    fs::write(
+        folder.path().join(HOST),
+        serde_json::to_vec(&there).unwrap(),
+    )
+    .unwrap();
+    let mut here = there.clone();
+    (here.open_files, here.memory_bytes) = (1 << 20, (16 << 30) - (40 << 20));
+    assert_eq!(difference_of_hosts(folder.path(), &here), None);
+    here.memory_bytes = 8 << 30;
+    here.virtualised = Some("KVM".to_owned());
+    let expected = "memory `16.0 GiB` there, `8.0 GiB` here; hypervisor `none` there, `KVM` here";
+    assert_eq!(
+        difference_of_hosts(folder.path(), &here).as_deref(),
+        Some(expected)
+    );
+}
+
+#[test]
+fn a_known_time_has_its_stamp() {
+    assert_eq!(stamp(1_795_226_123_000_000_000), "20261121-015523");
 }

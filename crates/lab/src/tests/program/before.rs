@@ -7,9 +7,8 @@ use crate::tests::gate::Fixture;
 fn lines(options: &Options, clients: u8, before: &str) -> Vec<report::record::Record> {
     let tables = format!(
         "repeats = 1\n[hosts]\nclients = {clients}\n[program]\n\
-         command = [\"/bin/sh\", \"-c\", 'echo lines $(sort -u $FILE | wc -l) all $(wc -l < $FILE)']\n\
+         command = [\"/bin/sh\", \"-c\", 'echo all $(wc -l < $FILE)']\n\
          environment = {{ FILE = \"{}/{{trial}}\" }}\ntimeout = \"60s\"\n{before}\n\
-         [[metric]]\nname = \"lines\"\nunit = \"count\"\nregex = 'lines ([0-9]+)'\n\
          [[metric]]\nname = \"all\"\nunit = \"count\"\nregex = 'all ([0-9]+)'\n",
         options.runs.parent().unwrap().display()
     );
@@ -17,7 +16,7 @@ fn lines(options: &Options, clients: u8, before: &str) -> Vec<report::record::Re
 }
 
 #[test]
-fn commands_before_a_program_run_in_order_on_the_first_client_or_on_each() {
+fn commands_before_a_program_run_in_order_on_the_first_client() {
     let fixture = Fixture::new();
     let script = |more: &str, script: &str| {
         format!(
@@ -26,10 +25,9 @@ fn commands_before_a_program_run_in_order_on_the_first_client_or_on_each() {
     };
     let create = script("", ": > $FILE");
     let once = script("input = [\"seq\", \"3\"]", "cat >> $FILE");
-    let each = script("each-client = true", "echo client {client} >> $FILE");
-    let records = lines(&fixture.options(), 2, &(create + &once + &each));
-    assert_eq!(metric(&records[0], "lines"), 5.0, "{records:?}");
-    assert_eq!(metric(&records[0], "all"), 5.0);
+    let client = script("", "echo client {client} >> $FILE");
+    let records = lines(&fixture.options(), 2, &(create + &once + &client));
+    assert_eq!(metric(&records[0], "all"), 4.0, "{records:?}");
     let folder = fixture
         .path("runs")
         .read_dir()
@@ -37,7 +35,7 @@ fn commands_before_a_program_run_in_order_on_the_first_client_or_on_each() {
         .next()
         .unwrap()
         .unwrap();
-    let log = format!("logs/{}.before-2.stdout-1", records[0].id);
+    let log = format!("logs/{}.before-2.stdout", records[0].id);
     assert!(folder.path().join(log).exists());
 }
 
@@ -49,10 +47,10 @@ fn a_command_before_a_program_that_fails_or_hangs_fails_the_trial() {
     let records = lines(&fixture.options(), 1, failing);
     let reason = "before-1: the program exited with status 4: no server";
     assert_eq!(records[0].failure(), Some(reason));
-    let hanging = "[[before]]\ncommand = [\"/bin/sh\", \"-c\", '[ {client} = 0 ] || exec cat']\n\
-                   timeout = \"300ms\"\ninput = [\"tail\", \"-f\", \"/dev/null\"]\neach-client = true\n";
+    let hanging = "[[before]]\ncommand = [\"/bin/sh\", \"-c\", 'exec cat']\n\
+                   timeout = \"300ms\"\ninput = [\"tail\", \"-f\", \"/dev/null\"]\n";
     let records = lines(&fixture.options(), 2, hanging);
-    let reason = "before-0: client 1: the program did not exit within 300 ms and was killed";
+    let reason = "before-0: the program did not exit within 300 ms and was killed";
     assert_eq!(records[0].failure(), Some(reason));
 }
 

@@ -134,26 +134,6 @@ fn the_first_exit_status_that_is_not_0_and_the_longest_time_are_those_of_the_tri
     assert!(metric(&record, "elapsed_ns") >= 0.3e9);
 }
 
-#[test]
-fn clients_start_as_far_apart_as_the_factor_says() {
-    let fixture = Fixture::new();
-    let tables = "repeats = 1\n[[factor]]\nname = \"apart\"\nvalues = [\"0s\", \"200ms\"]\n\
-                  [hosts]\nclients = 3\n[program]\nstagger = \"{apart}\"\ntimeout = \"60s\"\n\
-                  command = [\"date\", \"+start %s%N\"]\n"
-        .to_owned()
-        + &across("first", "across = \"min\"", "start ([0-9]+)")
-        + &across("last", "across = \"max\"", "start ([0-9]+)");
-    let (outcome, records) = run(&fixture.options(), &tables);
-    assert_eq!(outcome.measured, 2, "{records:?}");
-    for record in &records {
-        let apart = metric(record, "last") - metric(record, "first");
-        if record.factors["apart"].to_string() == "200ms" {
-            // Twice 200 ms, but for the times that the first and the last take to begin.
-            assert!(apart >= 0.35e9, "{apart}");
-        }
-    }
-}
-
 /// Skipped by name where this process may not create network namespaces.
 #[test]
 fn clients_in_namespaces_run_on_hosts_of_their_own() {

@@ -1,7 +1,5 @@
 //! Metrics of a program's output, and of the program itself.
 
-use std::fmt::Write;
-
 use report::record::Record;
 
 use super::{metric, run, shell};
@@ -48,67 +46,6 @@ fn values_are_found_by_path_and_expression_in_both_outputs_and_reduced() {
     assert_eq!(measured.series["series"], [5.0, 1.0, 9.0, 1.0]);
     assert_eq!(measured.series.len(), 1);
     assert_eq!(measured.metric("absent"), None);
-}
-
-#[test]
-fn the_last_distribution_of_an_output_is_kept_and_one_that_is_none_is_noted() {
-    let fixture = Fixture::new();
-    let [first, last] = [1, 2].map(|value| {
-        let mut histogram = measure::Histogram::new();
-        histogram.record(value);
-        histogram.to_base64()
-    });
-    let table =
-        |name: &str, json: &str| format!("[[histogram]]\nname = \"{name}\"\njson = \"{json}\"\n");
-    let tables = table("response", "a.hdr") + &table("absent", "b.hdr") + &table("odd", "c");
-    let lines = format!(
-        "{{\"a\": {{\"hdr\": \"{first}\"}}}}\nwords\n{{\"a\": {{\"hdr\": \"{last}\"}}, \"c\": \"x\"}}\n"
-    );
-    let path = fixture.path("printed");
-    std::fs::write(&path, lines).unwrap();
-    let head = format!(
-        "repeats = 1\nretries = 0\n[program]\ncommand = [\"cat\", \"{}\"]\ntimeout = \"60s\"\n",
-        path.display()
-    );
-    let (outcome, records) = run(&fixture.options(), &(head + &tables));
-    let artefacts = &records[0].measured().unwrap().artefacts;
-    let (path, name) = artefacts["response"].split_once('#').unwrap();
-    let text = std::fs::read_to_string(outcome.folder.join(path)).unwrap();
-    let kept: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        (name, kept["response"].as_str()),
-        ("response", Some(&*last))
-    );
-    assert_eq!(kept.as_object().unwrap().len(), 1);
-    assert!(!artefacts.contains_key("absent") && !artefacts.contains_key("odd"));
-    assert_eq!(records[0].notes.len(), 2, "{:?}", records[0].notes);
-}
-
-#[test]
-fn values_of_the_warm_up_do_not_count() {
-    let fixture = Fixture::new();
-    let mut printed = String::new();
-    for nth in 0..200 {
-        let value = if nth < 20 { 1_000 } else { 10 + nth % 3 };
-        writeln!(printed, "v {value}").unwrap();
-    }
-    let path = fixture.path("printed");
-    std::fs::write(&path, printed).unwrap();
-    let found = "regex = 'v ([0-9]+)'\nreduce = \"mean\"";
-    let tables =
-        table("all", found, "") + &table("warm", found, "detect-warm-up = true\nseries = true");
-    let record = shell(
-        &fixture.options(),
-        &format!("cat {}", path.display()),
-        &tables,
-    );
-    assert!(metric(&record, "all") > 100.0);
-    assert!(
-        (10.0..=12.0).contains(&metric(&record, "warm")),
-        "{record:?}"
-    );
-    // The series shows the warm-up too.
-    assert_eq!(record.measured().unwrap().series["warm"].len(), 200);
 }
 
 #[test]

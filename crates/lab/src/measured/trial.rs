@@ -25,12 +25,12 @@ use super::load::{Load, LoadTable};
 use super::pins::cpu_list;
 use super::task::{Ended, SUMMARY, Task};
 use super::words::Words;
-use super::{ProgramTable, Setup, Side, capacity, histogram, summary};
+use super::{ProgramTable, Setup, Side, capacity, summary};
 use crate::error::Error;
 use crate::interval::{Edge, Interval};
 use crate::kind::{Context, Performed, Trial, TrialError};
-use crate::relayed::{self, RelayWindow};
 use crate::limits;
+use crate::relayed::{self, RelayWindow};
 
 /// Makes a trial.
 pub(super) fn perform(
@@ -45,14 +45,18 @@ pub(super) fn perform(
     let mut words = Words::of(setup, trial, &hosts, context)?;
     // It is dropped after what runs on it.
     let disk = setup.disk.as_ref();
-    let disk = disk.map(|it| RunningDisk::start(it, &words, context)).transpose()?;
+    let disk = disk
+        .map(|it| RunningDisk::start(it, &words, context))
+        .transpose()?;
     if let Some(disk) = &disk {
         words = words.on_disk(disk.pid());
     }
-    let server = setup.server(trial.factors).map(super::servers::ServerTable::process);
+    let server = setup
+        .server(trial.factors)
+        .map(super::servers::ServerTable::process);
     let mut running = Vec::new();
     for it in server.iter().chain(&setup.beside) {
-        running.push(Running::start(it, setup, &words, context)?);
+        running.push(Running::start_pinned(it, setup, &words, context)?);
     }
     let stage = Staged {
         setup,
@@ -137,9 +141,29 @@ const SLEEPS: &str = "the agents have more threads than processors, so they slep
     instead of polling, which adds their wake-up latency";
 
 impl Staged<'_> {
-    fn environment(&self) -> &BTreeMap<String, String> {
+    /// A command on the first client's host.
+    fn task<'b>(
+        &'b self,
+        what: &'static str,
+        command: &'b [String],
+        input: &'b [String],
+    ) -> Task<'b> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
-        self.setup.program.as_ref().map_or(&NONE, |it| &it.environment)
+        let program = self.setup.program.as_ref();
+        Task {
+            prefix: String::new(),
+            what,
+            log: String::new(),
+            command,
+            input,
+            environment: program.map_or(&NONE, |it| &it.environment),
+            side: Side::Client,
+            cpus: &self.setup.pins.load,
+            goes_first: self.setup.pins.go_first,
+            success: &[0],
+            timeout: limits::PROGRAM_TIMEOUT,
+            clients: 1,
+        }
     }
 
     /// Runs the commands before the load, one after another. Returns remarks on them.
@@ -148,18 +172,9 @@ impl Staged<'_> {
         for (nth, before) in self.setup.before.iter().enumerate() {
             let task = Task {
                 prefix: format!("before-{nth}: "),
-                what: "the program",
                 log: format!("before-{nth}."),
-                command: &before.command,
-                input: &before.input,
-                environment: self.environment(),
-                side: Side::Client,
-                cpus: &self.setup.pins.load,
-                goes_first: self.setup.pins.go_first,
-                success: &[0],
                 timeout: before.timeout,
-                stagger: Duration::ZERO,
-                clients: if before.each_client { self.clients } else { 1 },
+                ..self.task("the program", &before.command, &before.input)
             };
             let mut watch = || Ok(limits::METER_GAP);
             notes.extend(task.run(self.words, beside, self.context, &mut watch)?.1);
@@ -190,7 +205,14 @@ impl Staged<'_> {
         let (setup, trial, context) = (self.setup, self.trial, self.context);
         // Generators with an input of their own are not the agents of one load.
         let agents = match table.has_agents() {
-            true => Agents::start(setup, trial, context, self.hosts, load.config.threads as usize)?,
+            true => Agents::start(
+                setup,
+                trial,
+                context,
+                self.hosts,
+                self.words,
+                load.config.threads as usize,
+            )?,
             false => None,
         };
         let times = setup.times();
@@ -202,23 +224,18 @@ impl Staged<'_> {
             notes.push(SLEEPS.to_owned());
         }
         let task = Task {
-            prefix: String::new(),
-            what: "the generator",
-            log: String::new(),
-            command: &command,
-            input: &table.input,
-            environment: self.environment(),
             // The server's host alone reaches all agents.
-            side: if agents.is_some() { Side::Server } else { Side::Client },
-            cpus: &setup.pins.load,
-            goes_first: setup.pins.go_first,
-            success: &[0],
+            side: if agents.is_some() {
+                Side::Server
+            } else {
+                Side::Client
+            },
             timeout: match times[1] {
                 Some(_) => warmup + interval + context.options.timeouts.generator,
                 None => limits::SCRIPT_TIMEOUT,
             },
-            stagger: Duration::ZERO,
             clients: if table.has_agents() { 1 } else { self.clients },
+            ..self.task("the generator", &command, &table.input)
         };
         let output = context.log(trial.id, "stdout");
         let mut windows = Windows {
@@ -240,8 +257,7 @@ impl Staged<'_> {
         let mut done = self.summarised(&summaries, Some(load.config.connections), &ended)?;
         // Record and histograms hold the summary now. A rejected one remains for inspection.
         for of in &ended {
-            fs::remove_file(&of.logs.summary)
-                .map_err(Error::file("remove", &of.logs.summary))?;
+            fs::remove_file(&of.logs.summary).map_err(Error::file("remove", &of.logs.summary))?;
         }
         done.performed.notes.splice(0..0, notes);
         Ok(Done {
@@ -305,19 +321,10 @@ impl Staged<'_> {
     /// Runs a program on all clients.
     fn run_program(&self, table: &ProgramTable, beside: &[Running]) -> Result<Done, TrialError> {
         let task = Task {
-            prefix: String::new(),
-            what: "the program",
-            log: String::new(),
-            command: &table.command,
-            input: &table.input,
-            environment: &table.environment,
-            side: Side::Client,
-            cpus: &self.setup.pins.load,
-            goes_first: self.setup.pins.go_first,
             success: &table.success,
             timeout: table.timeout,
-            stagger: table.stagger(self.trial.factors).map_err(TrialError::Failed)?,
             clients: self.clients,
+            ..self.task("the program", &table.command, &table.input)
         };
         self.hosts.take_relay_record()?;
         let mut energy = EnergyWindow::begin(Root::machine());
@@ -343,7 +350,11 @@ impl Staged<'_> {
             let unit = self.setup.metric.iter().find(|it| it.name() == name);
             let is_rate = unit.is_some_and(|it| it.unit() == "/s");
             let value = done.performed.measured.valid(name);
-            let seconds = if is_rate { energy.elapsed.as_secs_f64() } else { 1.0 };
+            let seconds = if is_rate {
+                energy.elapsed.as_secs_f64()
+            } else {
+                1.0
+            };
             done.requests = value.map(|it| it * seconds);
         }
         Ok(Done {
@@ -361,43 +372,44 @@ impl Staged<'_> {
         ended: &[Ended],
     ) -> Result<Done, TrialError> {
         let setup = self.setup;
-        let (mut measured, mut histograms) = (Measured::default(), BTreeMap::new());
+        let (mut measured, mut histograms) = (Measured::default(), Vec::new());
         let mut requests = None;
         if !summaries.is_empty() {
             let of = summary::summarise(summaries, connections, setup.failures_max);
             let of = of.map_err(TrialError::Failed)?;
             measured = of.measured;
             requests = Some(of.answers);
-            let entry = |(name, text): (&str, String)| (name.to_owned(), text);
-            histograms.extend(of.histograms.into_iter().map(entry));
+            histograms = of.histograms;
         }
         let metrics = metrics_from(setup, None);
         let mut each = Vec::new();
         for (number, of) in ended.iter().enumerate() {
-            each.push(self.read_metrics(&metrics, of).map_err(|error| match error {
-                TrialError::Failed(reason) if ended.len() > 1 => {
-                    TrialError::Failed(format!("client {number}: {reason}"))
-                }
-                error => error,
-            })?);
+            each.push(
+                self.read_metrics(&metrics, of)
+                    .map_err(|error| match error {
+                        TrialError::Failed(reason) if ended.len() > 1 => {
+                            TrialError::Failed(format!("client {number}: {reason}"))
+                        }
+                        error => error,
+                    })?,
+            );
         }
         let Performed {
             measured: declared,
-            mut notes,
+            notes,
         } = extract::combined(&metrics, each);
         measured.metrics.extend(declared.metrics);
         measured.series.extend(declared.series);
         measured.flags.extend(declared.flags);
-        if let (false, [of]) = (setup.histogram.is_empty(), ended) {
-            let output = read(&of.logs.stdout)?;
-            notes.extend(histogram::find(&setup.histogram, &output, &mut histograms));
-        }
-        histogram::keep(&histograms, self.trial.id, self.context, &mut measured)?;
+        self.context
+            .keep_histograms(self.trial.id, histograms, &mut measured)?;
         for of in ended {
             for path in [&of.logs.stdout, &of.logs.stderr] {
                 let file = path.file_name().unwrap_or_default().to_string_lossy();
                 let name = path.extension().unwrap_or_default().to_string_lossy();
-                measured.artefacts.insert(name.into_owned(), format!("logs/{file}"));
+                measured
+                    .artefacts
+                    .insert(name.into_owned(), format!("logs/{file}"));
             }
         }
         Ok(Done {
@@ -416,9 +428,9 @@ impl Staged<'_> {
         let (stdout, stderr) = (read(&of.logs.stdout)?, read(&of.logs.stderr)?);
         let file = |path: &str| {
             let path = self.words.fill(path).unwrap_or_default();
-            let text = fs::metadata(&path).map_err(|error| error.to_string()).and_then(|_| {
-                read(Path::new(&path)).map_err(|error| format!("{error:?}"))
-            });
+            let text = fs::metadata(&path)
+                .map_err(|error| error.to_string())
+                .and_then(|_| read(Path::new(&path)).map_err(|error| format!("{error:?}")));
             text.map_err(|error| format!("{path}: {error}"))
         };
         extract::measured(metrics, &stdout, &stderr, &file).map_err(TrialError::Failed)
@@ -444,7 +456,11 @@ impl Windows<'_> {
             }
             self.relay.note(edge)?;
         }
-        Ok(self.interval.pause().unwrap_or(limits::METER_GAP).min(limits::METER_GAP))
+        Ok(self
+            .interval
+            .pause()
+            .unwrap_or(limits::METER_GAP)
+            .min(limits::METER_GAP))
     }
 }
 
@@ -480,7 +496,11 @@ fn metrics_from(setup: &Setup, name: Option<&str>) -> Vec<MetricTable> {
 /// that is not 0, and the sums of all else.
 fn own(clients: &[Ended]) -> [(String, f64); 7] {
     let sum = |of: fn(&Ended) -> u64| clients.iter().map(of).sum::<u64>() as f64;
-    let longest = clients.iter().map(|it| it.elapsed).max().unwrap_or_default();
+    let longest = clients
+        .iter()
+        .map(|it| it.elapsed)
+        .max()
+        .unwrap_or_default();
     let mut statuses = clients.iter().filter_map(|it| it.status.code());
     let status = statuses.find(|&it| it != 0).unwrap_or_default();
     [
@@ -489,7 +509,10 @@ fn own(clients: &[Ended]) -> [(String, f64); 7] {
         ("system_ns", sum(|it| it.usage.system_ns)),
         ("resident_bytes", sum(|it| it.usage.resident_bytes)),
         ("voluntary_switches", sum(|it| it.usage.voluntary_switches)),
-        ("involuntary_switches", sum(|it| it.usage.involuntary_switches)),
+        (
+            "involuntary_switches",
+            sum(|it| it.usage.involuntary_switches),
+        ),
         ("exit_status", f64::from(status)),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -537,7 +560,7 @@ pub(super) fn add_versions(
             seed: 0,
         };
         let words = Words::of(setup, &probe, hosts, context)?;
-        let started = Running::start(&server.process(), setup, &words, context);
+        let started = Running::start_pinned(&server.process(), setup, &words, context);
         let version = match started {
             // Its trials record why it does not start.
             Err(TrialError::Failed(_)) => None,

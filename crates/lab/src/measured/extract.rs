@@ -43,10 +43,6 @@ pub(super) struct MetricTable {
     /// Whether the values are kept as a series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     series: bool,
-    /// Whether values before the detected end of the warm-up are left out of `reduce`
-    /// ([`measure::warm_up`]).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    detect_warm_up: bool,
     /// Whether a trial without a value succeeds nevertheless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
@@ -56,7 +52,10 @@ fn mean() -> Reduce {
     Reduce::Mean
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_mean(it: &Reduce) -> bool {
     *it == Reduce::Mean
 }
@@ -107,10 +106,8 @@ impl MetricTable {
         self.across
     }
 
-    /// The key, if there is one, that makes it a metric of one client only.
-    pub(super) fn of_one_client(&self) -> Option<&'static str> {
-        let keys = [("series", self.series), ("detect-warm-up", self.detect_warm_up)];
-        keys.into_iter().find(|(_, is_set)| *is_set).map(|(key, _)| key)
+    pub(super) fn is_series(&self) -> bool {
+        self.series
     }
 
     pub(super) fn definition(&self) -> Metric {
@@ -132,7 +129,9 @@ impl MetricTable {
     fn values(&self, output: &str) -> Values {
         let mut values = Values::default();
         if let Some(path) = &self.json {
-            values.finite = documents(output).flat_map(|it| json_numbers(it, path)).collect();
+            values.finite = documents(output)
+                .flat_map(|it| json_numbers(it, path))
+                .collect();
             return values;
         }
         let Some(regex) = self.regex.as_ref().and_then(|it| Regex::new(it).ok()) else {
@@ -230,12 +229,6 @@ fn json_numbers(document: serde_json::Value, path: &str) -> Vec<f64> {
     numbers
 }
 
-/// The text at a path in the last document that has one.
-pub(super) fn json_text(output: &str, path: &str) -> Option<String> {
-    let texts = documents(output).filter_map(|it| json_at(it, path)?.as_str().map(str::to_owned));
-    texts.last()
-}
-
 impl Reduce {
     /// None: there is nothing to reduce. Only a count of nothing is a number.
     pub(super) fn of(self, values: &[f64]) -> Option<f64> {
@@ -252,9 +245,6 @@ impl Reduce {
         }
     }
 }
-
-/// Why a metric is invalid that has no values after its warm-up.
-const NO_END_OF_WARM_UP: &str = "no end of the warm-up";
 
 /// The metrics of a trial, and a remark on each series that is not kept in full, on matches that
 /// are no numbers, and on each metric without an end of its warm-up.
@@ -297,23 +287,7 @@ pub(super) fn measured(
             let kept = values.iter().take(most).copied().collect();
             measured.series.insert(name.clone(), kept);
         }
-        let mut counted = values.as_slice();
-        if table.detect_warm_up {
-            match measure::warm_up(counted) {
-                Some(first) => counted = &counted[first..],
-                None if values.is_empty() => {}
-                // A trial is not redrawn because of its values: that would select among them.
-                None => {
-                    let flag = measured.flags.entry(name.clone()).or_default();
-                    flag.invalid = Some(NO_END_OF_WARM_UP.to_owned());
-                    notes.push(format!(
-                        "no end of the warm-up in the values of metric `{name}`: all are reduced, \
-                         and the result does not count; make the trial longer"
-                    ));
-                }
-            }
-        }
-        match table.reduce.of(counted) {
+        match table.reduce.of(&values) {
             Some(value) => {
                 measured.metrics.insert(name.clone(), value);
             }
@@ -333,7 +307,11 @@ pub(super) fn combined(tables: &[MetricTable], mut each: Vec<Performed>) -> Perf
     let mut measured = Measured::default();
     let mut notes = Vec::new();
     for (number, of) in each.iter().enumerate() {
-        notes.extend(of.notes.iter().map(|note| format!("client {number}: {note}")));
+        notes.extend(
+            of.notes
+                .iter()
+                .map(|note| format!("client {number}: {note}")),
+        );
     }
     for table in tables {
         let name = table.name();
@@ -365,8 +343,7 @@ pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Viola
         }
         if let Some(from) = table.from() {
             if !beside.contains(&from) {
-                let near = crate::error::nearest(from, beside.iter().copied());
-                let near = crate::error::did_you_mean(near);
+                let near = crate::error::suggestion(from, beside.iter().copied());
                 let problem = format!("has `{from}`, which is no [[beside]] process{near}");
                 return violation("from", problem);
             }
@@ -435,8 +412,12 @@ mod tests {
         // A comma is no decimal point.
         let missing = Err("no value of metric `x` in the output".to_owned());
         assert_eq!(value("regex = 'took ([0-9,]+) s'", "took 1,5 s\n"), missing);
-        assert_eq!(value("regex = 'took ([0-9,.]+) s'", "took 12,204.5 s\n"), Ok(12_204.5));
-        let whole = "{\n \"a\": [\n [50, 1],\n [99.9, 2] ],\n \"b\": [{\"of\": \"x\", \"v\": 3}]\n}\n";
+        assert_eq!(
+            value("regex = 'took ([0-9,.]+) s'", "took 12,204.5 s\n"),
+            Ok(12_204.5)
+        );
+        let whole =
+            "{\n \"a\": [\n [50, 1],\n [99.9, 2] ],\n \"b\": [{\"of\": \"x\", \"v\": 3}]\n}\n";
         assert_eq!(value("json = \"a.[0=99.9].1\"", whole), Ok(2.0));
         assert_eq!(value("json = \"b.[of=x].v\"", whole), Ok(3.0));
         assert_eq!(
@@ -492,18 +473,6 @@ mod tests {
             performed.notes,
             ["matches of metric `x` that are no finite number and do not count: 3"]
         );
-    }
-
-    #[test]
-    fn a_trial_whose_warm_up_does_not_end_keeps_its_values_and_they_do_not_count() {
-        let rising: String = (0..200).map(|it| format!("v {it}\n")).collect();
-        let mean = table("regex = 'v ([0-9]+)'\nreduce = \"mean\"\ndetect-warm-up = true");
-        let performed = measured(&[mean], &rising).unwrap();
-        assert_eq!(performed.measured.metric("x"), Some(99.5));
-        assert_eq!(performed.measured.valid("x"), None);
-        let invalid = performed.measured.flags["x"].invalid.as_deref();
-        assert_eq!(invalid, Some("no end of the warm-up"));
-        assert!(performed.notes[0].starts_with("no end of the warm-up in the values of metric `x`"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::beside::{Beside, Ready};
-use crate::error::{Error, did_you_mean, nearest};
+use crate::error::{Error, suggestion};
 use crate::plan::Options;
 
 /// The `program` of a server that is this program, with other arguments than those of `serve`.
@@ -50,7 +50,10 @@ fn yes() -> bool {
     true
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_yes(value: &bool) -> bool {
     *value
 }
@@ -91,27 +94,27 @@ pub(super) fn resolve(
             .iter()
             .filter_map(|server| Some(format!("{}: {}", server.name, server.skipped.as_ref()?)))
             .collect();
-        return Err(Error::NoServers {
-            reasons: reasons.join("; "),
-        });
+        return Err(no_servers(&reasons.join("; ")));
     }
     Ok(())
+}
+
+pub(super) fn no_servers(reasons: &str) -> Error {
+    Error::at("no server can take part", reasons)
 }
 
 fn check_override(name: &str, path: &Path, declared: &[ServerTable]) -> Result<(), Error> {
     let names = || declared.iter().map(|server| server.name.as_str());
     let problem = if !names().any(|known| known == name) {
-        let suggestion = did_you_mean(nearest(name, names()));
+        let suggestion = suggestion(name, names());
         format!("the experiment has no server of that name{suggestion}")
     } else if !is_program(path) {
         format!("`{}` is not a program", shown(path))
     } else {
         return Ok(());
     };
-    Err(Error::Option {
-        option: format!("--server {name}={}", shown(path)),
-        problem,
-    })
+    let option = format!("--server {name}={}", shown(path));
+    Err(Error::at(option, problem))
 }
 
 fn resolve_one(
@@ -121,7 +124,10 @@ fn resolve_one(
     environment: &dyn Fn(&str) -> Option<PathBuf>,
 ) {
     let variable = variable(&server.name);
-    let chosen = options.servers.iter().find(|(name, _)| *name == server.name);
+    let chosen = options
+        .servers
+        .iter()
+        .find(|(name, _)| *name == server.name);
     let chosen = chosen.map(|(_, path)| path.clone());
     let (program, skipped) = match (chosen, environment(&variable), &server.program) {
         (Some(path), ..) => (path, None),

@@ -19,7 +19,7 @@ use load::{Config, Target};
 use report::record::{Factor, Factors, Unit, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{did_you_mean, nearest};
+use crate::error::suggestion;
 use crate::kind::Violation;
 
 /// The settings of a load that no factor sets.
@@ -193,7 +193,10 @@ fn count(value: &Value, most: u32, target: &mut u32) -> Result<(), String> {
 }
 
 fn parse<T: FromStr<Err: Display>>(value: &Value, target: &mut T) -> Result<(), String> {
-    *target = value.to_string().parse().map_err(|error| format!("is wrong: {error}"))?;
+    *target = value
+        .to_string()
+        .parse()
+        .map_err(|error| format!("is wrong: {error}"))?;
     Ok(())
 }
 
@@ -227,7 +230,9 @@ pub(super) fn describe(mut factor: Factor) -> Factor {
                 Some(1.0) => key.label.strip_suffix('s').unwrap_or(key.label),
                 _ => continue,
             };
-            factor.labels.insert(value.to_string(), singular.replace("{}", "1"));
+            factor
+                .labels
+                .insert(value.to_string(), singular.replace("{}", "1"));
         }
     }
     factor
@@ -272,7 +277,10 @@ impl LoadTable {
         if self.arguments.is_empty() && self.input.is_empty() {
             config.validate().map_err(|error| {
                 let problem = format!("makes a load that cannot be offered: {error}");
-                vec![(set.last().map_or("connections", |it: &(&str, _)| it.0), problem)]
+                vec![(
+                    set.last().map_or("connections", |it: &(&str, _)| it.0),
+                    problem,
+                )]
             })?;
         }
         Ok(Load {
@@ -302,7 +310,7 @@ impl LoadTable {
         };
         for name in self.keys.keys() {
             if key(name).is_none() && name != RATE {
-                let near = did_you_mean(nearest(name, names()));
+                let near = suggestion(name, names());
                 problem(name, format!("is no key of [load]{near}"));
             } else if cells.iter().all(|cell| cell.contains_key(name)) {
                 let what = "is a factor too, which sets it in every cell: remove it here, and name \
@@ -323,7 +331,10 @@ impl LoadTable {
             let flag = word.strip_prefix("--").unwrap_or_default();
             let flag = flag.split('=').next().unwrap_or_default();
             if names().any(|it| it == flag) {
-                problem("arguments", format!("has `{word}`, which is a key: write `{flag} = …`"));
+                problem(
+                    "arguments",
+                    format!("has `{word}`, which is a key: write `{flag} = …`"),
+                );
             }
         }
         if let Some(first) = Violation::all(problems) {
@@ -347,7 +358,10 @@ impl LoadTable {
 
     /// The load in words.
     pub(super) fn words(&self) -> String {
-        let keys = self.keys.iter().map(|(name, value)| format!("{name} {value}"));
+        let keys = self
+            .keys
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"));
         let arguments = (!self.arguments.is_empty()).then(|| self.arguments.join(" "));
         let input = (!self.input.is_empty()).then(|| format!("input {}", self.input.join(" ")));
         let words: Vec<String> = keys.chain(arguments).chain(input).collect();
@@ -376,7 +390,8 @@ impl Load<'_> {
         words.extend(["{curtail}", "load", "{ip}:{port}", "--rate", rate].map(str::to_owned));
         let has_mix = self.set.iter().any(|(name, _)| *name == "mix");
         for (name, value) in &self.set {
-            let is_needless = (*name == "update" && has_mix) || (*name == "saturating" && value == "0");
+            let is_needless =
+                (*name == "update" && has_mix) || (*name == "saturating" && value == "0");
             if !is_needless {
                 words.extend([format!("--{name}"), value.clone()]);
             }

@@ -10,10 +10,10 @@ use report::record::names::RATE;
 
 use super::{Setup, Side};
 use crate::error::Error;
-use hosts::Hosts;
 use crate::kind::{Context, Trial};
 use crate::placeholder;
 use crate::port::Ports;
+use hosts::Hosts;
 
 /// The placeholder of a client's number.
 pub(super) const CLIENT: &str = "client";
@@ -83,14 +83,6 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// A command of this program on the server's host, outside of the disk.
-    pub(super) fn on_server(&self, arguments: &[String]) -> Command {
-        let program = self.fill("{curtail}").unwrap_or_default();
-        let mut command = self.hosts.in_server(Command::new(program));
-        command.args(arguments);
-        command
-    }
-
     /// The words of client `number`, from 0: `{client}` is its number.
     pub(super) fn of_client(&self, number: usize) -> Self {
         let mut words = self.clone();
@@ -117,7 +109,9 @@ impl<'a> Words<'a> {
     ) -> io::Result<TcpStream> {
         match side {
             Side::Server => self.hosts.connect(address, timeout),
-            Side::Client => self.hosts.connect_from_client(self.client, address, timeout),
+            Side::Client => self
+                .hosts
+                .connect_from_client(self.client, address, timeout),
         }
     }
 

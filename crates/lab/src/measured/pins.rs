@@ -22,8 +22,16 @@ impl Pins {
             [] => "not pinned".to_owned(),
             cpus => format!("on {}", cpu_list(cpus)),
         };
-        let first = if self.go_first { ", both at nice -20" } else { "" };
-        format!("server {}, load {}{first}", list(&self.server), list(&self.load))
+        let first = if self.go_first {
+            ", both at nice -20"
+        } else {
+            ""
+        };
+        format!(
+            "server {}, load {}{first}",
+            list(&self.server),
+            list(&self.load)
+        )
     }
 }
 

@@ -69,7 +69,7 @@ use crate::kind::{
 };
 use crate::plan::Options;
 use crate::relayed;
-use crate::{host, limits, location, placeholder};
+use crate::{host, limits, location};
 
 mod agents;
 mod beside;
@@ -78,7 +78,6 @@ mod check;
 mod disk;
 mod energy;
 mod extract;
-mod histogram;
 mod load;
 mod pins;
 mod servers;
@@ -93,7 +92,6 @@ use beside::Beside;
 use capacity::CapacityTable;
 use disk::DiskTable;
 use extract::MetricTable;
-use histogram::HistogramTable;
 use load::LoadTable;
 use pins::Pins;
 use servers::ServerTable;
@@ -112,9 +110,17 @@ pub(crate) const ENTRY: Entry = Entry::of::<Setup>(NAME);
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Setup {
     /// The measured interval of a load.
-    #[serde(default, with = "location::optional_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "location::optional_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
     trial: Option<Duration>,
-    #[serde(default, with = "location::optional_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "location::optional_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
     warmup: Option<Duration>,
     /// Errors, losses and refusals as a share of the requests, above which a trial fails.
     #[serde(default = "failures_max")]
@@ -134,8 +140,6 @@ struct Setup {
     before: Vec<Before>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     metric: Vec<MetricTable>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    histogram: Vec<HistogramTable>,
     #[serde(default)]
     pins: Pins,
     /// The rates at infinite demand that levels are shares of.
@@ -179,35 +183,10 @@ struct ProgramTable {
     /// its proxies are also given per request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     requests: Option<String>,
-    /// How much later than the client before it each client starts: a duration, which may have
-    /// placeholders of factors. Empty: all start together.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    stagger: String,
 }
 
 fn zero() -> Vec<i32> {
     vec![0]
-}
-
-impl ProgramTable {
-    /// The time from the start of one client to that of the next, in a cell. A factor that has no
-    /// value there makes it 0.
-    ///
-    /// # Errors
-    /// It is no duration, or too long: the problem, which follows `stagger` in a sentence.
-    fn stagger(&self, cell: &Factors) -> Result<Duration, String> {
-        let filled = placeholder::fill(&self.stagger, |name| Some(cell.get(name)?.to_string()));
-        let Some(text) = filled.filter(|it| !it.is_empty()) else {
-            return Ok(Duration::ZERO);
-        };
-        let ns = units::duration_ns(&text).map_err(|error| format!("has {error}"))?;
-        let stagger = Duration::from_nanos(ns);
-        let most = limits::PROGRAM_TIMEOUT;
-        match stagger > most {
-            true => Err(format!("is {text}, at most {}", duration_text(most))),
-            false => Ok(stagger),
-        }
-    }
 }
 
 /// A command that ends before the load starts, and is not measured: it fills a cache, for example.
@@ -221,9 +200,6 @@ struct Before {
     /// A command that has not ended by then is killed, and the trial fails.
     #[serde(with = "location::duration_text")]
     timeout: Duration,
-    /// Whether all clients run it, at the same time, and not only the first.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    each_client: bool,
 }
 
 /// The host of a process.
@@ -236,7 +212,10 @@ enum Side {
 }
 
 impl Side {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
     fn is_server(&self) -> bool {
         *self == Self::Server
     }
@@ -248,22 +227,50 @@ const OWN: [(&str, &str, &str, bool); 7] = [
     ("user_ns", "processor time, user", "ns", true),
     ("system_ns", "processor time, system", "ns", true),
     ("resident_bytes", "greatest resident memory", "B", true),
-    ("voluntary_switches", "voluntary context switches", "count", false),
-    ("involuntary_switches", "involuntary context switches", "count", false),
+    (
+        "voluntary_switches",
+        "voluntary context switches",
+        "count",
+        false,
+    ),
+    (
+        "involuntary_switches",
+        "involuntary context switches",
+        "count",
+        false,
+    ),
     ("exit_status", "exit status", "count", false),
 ];
 
 /// The metrics of the machine around a load.
 const AROUND: [(&str, &str, &str); 2] = [
-    ("server_stolen_share", "steal time, server's processors", "share"),
-    ("load_stolen_share", "steal time, generator's processors", "share"),
+    (
+        "server_stolen_share",
+        "steal time, server's processors",
+        "share",
+    ),
+    (
+        "load_stolen_share",
+        "steal time, generator's processors",
+        "share",
+    ),
 ];
 
 /// Figures that need no declaration: name, what is drawn, title, unit.
 const FIGURES: [(&str, &str, &str, &str); 4] = [
     ("throughput", ACHIEVED_RPS, "Achieved rate", ""),
-    ("tail", RESPONSE_P99_NS, "99th percentile of response time", ""),
-    ("cpu", "server_cpu_ns_per_request", "Server processor time per request", "us"),
+    (
+        "tail",
+        RESPONSE_P99_NS,
+        "99th percentile of response time",
+        "",
+    ),
+    (
+        "cpu",
+        "server_cpu_ns_per_request",
+        "Server processor time per request",
+        "us",
+    ),
     ("bursts", "burst_mean", "Connections served per wake-up", ""),
 ];
 
@@ -279,13 +286,22 @@ impl Kind for Setup {
                 planned: Some(RATE.to_owned()),
                 ..plain(OFFERED_RPS, "offered rate", "/s", Better::Neither)
             },
-            plain(CAPACITY_RPS, "rate at infinite demand, median", "/s", Better::Neither),
+            plain(
+                CAPACITY_RPS,
+                "rate at infinite demand, median",
+                "/s",
+                Better::Neither,
+            ),
         ];
         let declared = |all: &[MetricTable]| all.iter().map(MetricTable::definition).collect();
         let mut declared: Vec<Metric> = declared(&self.metric);
         if self.has_summary() {
             let names: Vec<String> = declared.iter().map(|it| it.name.clone()).collect();
-            declared.extend(summary::metrics().into_iter().filter(|it| !names.contains(&it.name)));
+            declared.extend(
+                summary::metrics()
+                    .into_iter()
+                    .filter(|it| !names.contains(&it.name)),
+            );
         }
         metrics.extend(declared);
         if self.program.is_some() {
@@ -336,7 +352,10 @@ impl Kind for Setup {
         if self.hosts.detect_stalls && self.pins.server.is_empty() {
             notes.push(NO_STALLS.to_owned());
         }
-        let skipped = self.server.iter().filter_map(|it| Some((&it.name, it.skipped.as_ref()?)));
+        let skipped = self
+            .server
+            .iter()
+            .filter_map(|it| Some((&it.name, it.skipped.as_ref()?)));
         notes.extend(skipped.map(|(name, reason)| format!("Skipped {name}: {reason}.")));
         let builds = self.builds.iter();
         notes.extend(builds.map(|(name, path)| format!("The build {name} is {}.", path.display())));
@@ -346,13 +365,17 @@ impl Kind for Setup {
 
     fn own_factors(&self) -> Vec<Factor> {
         let taking_part = self.server.iter().filter(|it| it.skipped.is_none());
-        let names: Vec<Value> = taking_part.map(|it| Value::from(it.name.as_str())).collect();
+        let names: Vec<Value> = taking_part
+            .map(|it| Value::from(it.name.as_str()))
+            .collect();
         if names.is_empty() {
             return Vec::new();
         }
         let mut factor = described(Factor::new(SERVER, names));
         // A server looks the same in runs that lack one before it.
-        let numbered = (0..).zip(&self.server).filter(|(_, it)| it.skipped.is_none());
+        let numbered = (0..)
+            .zip(&self.server)
+            .filter(|(_, it)| it.skipped.is_none());
         factor.styles = numbered.map(|(number, _)| number).collect();
         vec![factor]
     }
@@ -365,7 +388,10 @@ impl Kind for Setup {
             return Err("is set by the [[server]] tables: name servers there".to_owned());
         }
         let read = |value: Value| self.factor_value(name, value);
-        let values = values.into_iter().map(read).collect::<Result<_, String>>()?;
+        let values = values
+            .into_iter()
+            .map(read)
+            .collect::<Result<_, String>>()?;
         Ok(described(Factor::new(name, values)))
     }
 
@@ -418,20 +444,19 @@ impl Kind for Setup {
                 None => limits::SCRIPT_TIMEOUT,
             };
         }
-        let last = self.hosts.at(factors).map_or(0, |it| it.clients.saturating_sub(1));
-        let stagger = self.program.as_ref().map_or(Duration::ZERO, |program| {
-            program.stagger(factors).unwrap_or_default() * u32::from(last)
-        });
         let commands = self.before.iter().map(|it| it.timeout);
         for timeout in commands.chain(self.program.as_ref().map(|it| it.timeout)) {
             likely += timeout.min(COMMAND);
             most += timeout;
         }
-        let disk = self.disk.as_ref().map_or(Duration::ZERO, DiskTable::estimate);
+        let disk = self
+            .disk
+            .as_ref()
+            .map_or(Duration::ZERO, DiskTable::estimate);
         let processes = (timeouts.start + timeouts.stop) * self.beside.len() as u32;
         Estimate {
-            likely: likely + stagger + disk.min(COMMAND),
-            most: most + stagger + disk + processes,
+            likely: likely + disk.min(COMMAND),
+            most: most + disk + processes,
         }
     }
 
@@ -445,7 +470,8 @@ impl Kind for Setup {
         factors: &Factors,
         done: &[Record],
     ) -> Result<Resolved, String> {
-        self.capacity.resolve(self.rate_of_all(), stage, factors, done)
+        self.capacity
+            .resolve(self.rate_of_all(), stage, factors, done)
     }
 
     fn schedule(&self, factors: &Factors) -> String {
@@ -463,27 +489,29 @@ impl Kind for Setup {
         for server in &self.server {
             match &server.skipped {
                 Some(reason) => line("skipped", format!("{}: {reason}", server.name)),
-                None => line("server", format!("{}: {}", server.name, server.command.join(" "))),
+                None => line(
+                    "server",
+                    format!("{}: {}", server.name, server.command.join(" ")),
+                ),
             }
         }
         if let Some(disk) = &self.disk {
             line("disk", disk.words());
         }
         for beside in &self.beside {
-            line("beside", format!("{}: {}", beside.name, beside.command.join(" ")));
+            line(
+                "beside",
+                format!("{}: {}", beside.name, beside.command.join(" ")),
+            );
         }
         for before in &self.before {
-            let by = if before.each_client { " (each client)" } else { "" };
-            line("before", format!("{}{by}", pipeline(&before.input, &before.command)));
+            line("before", pipeline(&before.input, &before.command));
         }
         if let Some(load) = &self.load {
             line("load", load.words());
         }
         if let Some(program) = &self.program {
             line("program", pipeline(&program.input, &program.command));
-            if !program.stagger.is_empty() {
-                line("stagger", program.stagger.clone());
-            }
             line("timeout", duration_text(program.timeout));
         }
         line("pinned", self.pins.words());
@@ -509,13 +537,20 @@ impl Kind for Setup {
             });
             return shown.take(3).collect::<Vec<_>>().join(", ");
         }
-        let rate = measured.metric(ACHIEVED_RPS).map(show_rate).unwrap_or_default();
+        let rate = measured
+            .metric(ACHIEVED_RPS)
+            .map(show_rate)
+            .unwrap_or_default();
         let (name, closed) = match measured.metric(RESPONSE_P99_NS) {
             Some(_) => (RESPONSE_P99_NS, ""),
             None => ("service_p99_ns", " (closed loop)"),
         };
         let p99 = measured.metric(name).unwrap_or_default();
-        let bound = if measured.is_lower_bound(name) { "≥" } else { "" };
+        let bound = if measured.is_lower_bound(name) {
+            "≥"
+        } else {
+            ""
+        };
         let fault = measured.fault.as_ref().map(|it| format!(", {}", it.reason));
         format!(
             "achieved {rate}/s, p99 {bound}{}{closed}{}",
@@ -553,7 +588,10 @@ pub fn needs(plan: &Plan) -> Option<Needs> {
     let loads = cells.filter_map(|cell| setup.load.as_ref()?.at(cell).ok());
     let others = setup.server.iter().filter(|it| it.program.is_some());
     Some(Needs {
-        connections: loads.map(|it| it.config.connections).max().unwrap_or_default(),
+        connections: loads
+            .map(|it| it.config.connections)
+            .max()
+            .unwrap_or_default(),
         servers: others
             .map(|it| NeededServer {
                 name: it.name.clone(),
@@ -586,10 +624,7 @@ fn described(mut factor: Factor) -> Factor {
 
 /// A figure that a load has by name: against the offered rate or, if there is one rate and one
 /// other factor but the servers, against that factor.
-fn named_figure(
-    (name, y, title, unit): (&str, &str, &str, &str),
-    factors: &[Factor],
-) -> Figure {
+fn named_figure((name, y, title, unit): (&str, &str, &str, &str), factors: &[Factor]) -> Figure {
     let is_rate = |it: &&Factor| it.name == LEVEL || it.name == RATE;
     let rates = factors.iter().find(is_rate).map_or(0, |it| it.values.len());
     let varied = factors.iter().find(|it| it.name != SERVER && !is_rate(it));
@@ -624,7 +659,11 @@ impl Setup {
 
     /// Whether the number of requests of a trial is known.
     fn counts_requests(&self) -> bool {
-        self.has_summary() || self.program.as_ref().is_some_and(|it| it.requests.is_some())
+        self.has_summary()
+            || self
+                .program
+                .as_ref()
+                .is_some_and(|it| it.requests.is_some())
     }
 
     /// The warm-up and the measured interval, with the defaults of `curtail load`. A script has
@@ -653,7 +692,9 @@ impl Setup {
     fn factor_value(&self, name: &str, value: Value) -> Result<Value, String> {
         let in_range = |number: f64, most: f64| match number > 0.0 && number <= most {
             true => Ok(Value::from(number)),
-            false => Err(format!("has {number}, which is not above 0 and at most {most}")),
+            false => Err(format!(
+                "has {number}, which is not above 0 and at most {most}"
+            )),
         };
         match (name, &value) {
             // To a command, a rate is text that it reads itself.
@@ -669,7 +710,9 @@ impl Setup {
             _ => {
                 let cell = Factors::from([(name.to_owned(), value.clone())]);
                 let of_load = self.load.as_ref().filter(|_| load::is_key(name));
-                let problems = of_load.and_then(|it| it.at(&cell).err()).unwrap_or_default();
+                let problems = of_load
+                    .and_then(|it| it.at(&cell).err())
+                    .unwrap_or_default();
                 match problems.into_iter().find(|(key, _)| *key == name) {
                     Some((_, problem)) => Err(problem),
                     None => Ok(value),
@@ -683,9 +726,9 @@ impl Setup {
         let server = self.server(&self.capacity.of);
         match server.and_then(|it| Some((&it.name, it.skipped.as_ref()?))) {
             None => Ok(()),
-            Some((name, reason)) => Err(Error::NoServers {
-                reasons: format!("all rates are shares of the capacity of {name}: {reason}"),
-            }),
+            Some((name, reason)) => Err(servers::no_servers(&format!(
+                "all rates are shares of the capacity of {name}: {reason}"
+            ))),
         }
     }
 }

@@ -6,6 +6,7 @@ use report::record::{Flag, Outcome, Plan};
 use super::*;
 use crate::Experiment;
 use crate::plan::plan_text;
+use crate::tests::records::record;
 
 /// A valid experiment with `to` in place of `from`.
 fn refusal(from: &str, to: &str) -> String {
@@ -116,11 +117,15 @@ fn the_longest_time_of_a_trial_holds_all_its_limits() {
     let before = "[[before]]\ncommand = [\"c\"]\ntimeout = \"7s\"\n";
     assert_eq!(estimate(&format!("{text}{before}{before}")), (3, 5 + 2 * 7));
     let beside = "[[beside]]\nname = \"b\"\ncommand = [\"b\"]\n";
-    assert_eq!(estimate(&format!("{text}{beside}{beside}")), (1, 5 + 2 * 20));
-    let apart = format!("{text}stagger = \"2s\"\n[hosts]\nclients = 4\n");
-    assert_eq!(estimate(&apart), (1 + 6, 5 + 6));
+    assert_eq!(
+        estimate(&format!("{text}{beside}{beside}")),
+        (1, 5 + 2 * 20)
+    );
     // A load takes its own time.
-    assert_eq!(estimate("trial = \"3s\"\nwarmup = \"500ms\"\n[load]\n").0, 3);
+    assert_eq!(
+        estimate("trial = \"3s\"\nwarmup = \"500ms\"\n[load]\n").0,
+        3
+    );
     assert_eq!(estimate("[load]\n").0, 6);
 }
 
@@ -198,35 +203,9 @@ fn wrong_tables_of_several_clients_and_before_a_program_are_refused() {
             "any.toml:10: `timeout` in [[before]] is not above 0",
         ),
         (
-            "timeout = \"1s\"",
-            "timeout = \"1s\"\nstagger = \"{port}ms\"",
-            "`stagger` in [program] has `{port}`, which is no factor",
-        ),
-        (
-            "timeout = \"1s\"",
-            "timeout = \"1s\"\nstagger = \"soon\"",
-            "`stagger` in [program] has ",
-        ),
-        (
-            "timeout = \"1s\"",
-            "timeout = \"1s\"\nstagger = \"{siz}\"",
-            "`stagger` in [program] has `{siz}`, which is no factor; did you mean `size`?",
-        ),
-        (
             "regex = 'rate ([0-9]+)'",
             "regex = 'rate ([0-9]+)'\nseries = true\n[hosts]\nclients = 2",
             "any.toml:26: `series` in [[metric]] needs one client",
-        ),
-        (
-            "regex = 'rate ([0-9]+)'",
-            "regex = 'rate ([0-9]+)'\n[[histogram]]\nname = \"rate\"\njson = \"a\"",
-            "`name` in [[histogram]] must be letters",
-        ),
-        (
-            "regex = 'rate ([0-9]+)'",
-            "regex = 'rate ([0-9]+)'\n[[histogram]]\nname = \"a\"\njson = \"a\"\n\
-             [hosts]\nclients = 2",
-            "`name` in [[histogram]] is of one client",
         ),
         (
             "regex = 'rate ([0-9]+)'",
@@ -251,17 +230,62 @@ fn wrong_tables_of_a_disk_and_of_levels_are_refused() {
         refusal(LAST, &format!("{LAST}{}", table.replace(from, to)))
     };
     for (table, from, to, expected) in [
-        (disk, "\"ssd\"", "\"tape\"", "`law` in [disk] is wrong: `tape` is no disk: known are"),
-        (disk, "\"ssd\"", "\"{tape}\"", "`law` in [disk] has `{tape}`, which is no factor"),
-        (disk, "\"true\"", "\"{tape}\"", "`fill` in [disk] has `{tape}`, which is no factor"),
-        (disk, "size", "memory = \"1MiB\"\nsize", "`memory` in [disk] is 1MiB, not at least 4MiB"),
-        (disk, "size", "memory = \"{of}\"\nsize", "`memory` in [disk] has `{of}`, which is no"),
-        (disk, "64MiB", "1MiB", "`size` in [disk] is 1MiB, not 16MiB to 1TiB"),
+        (
+            disk,
+            "\"ssd\"",
+            "\"tape\"",
+            "`law` in [disk] is wrong: `tape` is no disk: known are",
+        ),
+        (
+            disk,
+            "\"ssd\"",
+            "\"{tape}\"",
+            "`law` in [disk] has `{tape}`, which is no factor",
+        ),
+        (
+            disk,
+            "\"true\"",
+            "\"{tape}\"",
+            "`fill` in [disk] has `{tape}`, which is no factor",
+        ),
+        (
+            disk,
+            "size",
+            "memory = \"1MiB\"\nsize",
+            "`memory` in [disk] is 1MiB, not at least 4MiB",
+        ),
+        (
+            disk,
+            "size",
+            "memory = \"{of}\"\nsize",
+            "`memory` in [disk] has `{of}`, which is no",
+        ),
+        (
+            disk,
+            "64MiB",
+            "1MiB",
+            "`size` in [disk] is 1MiB, not 16MiB to 1TiB",
+        ),
         (disk, "9s", "0s", "`timeout` in [disk] is not above 0"),
         (disk, "size", "sise", "`sise`"),
-        (level, "rate", "rates", "`metric` in [capacity] is `rates`, which is no [[metric]]"),
-        (level, "3", "2000", "`trials` in [capacity] is more than 1000"),
-        (level, "metric = \"rate\"\n", "", "`metric` in [capacity] is missing: name the [[metric]]"),
+        (
+            level,
+            "rate",
+            "rates",
+            "`metric` in [capacity] is `rates`, which is no [[metric]]",
+        ),
+        (
+            level,
+            "3",
+            "2000",
+            "`trials` in [capacity] is more than 1000",
+        ),
+        (
+            level,
+            "metric = \"rate\"\n",
+            "",
+            "`metric` in [capacity] is missing: name the [[metric]]",
+        ),
     ] {
         let refused = changed(table, from, to);
         assert!(refused.contains(expected), "{expected}: {refused}");
@@ -272,7 +296,6 @@ fn wrong_tables_of_a_disk_and_of_levels_are_refused() {
         assert!(refused.contains("which is no factor"), "{refused}");
     }
 }
-
 
 /// The kind of `text`, on a machine with two processors and both servers, and its plan.
 fn resolved(text: &str) -> (Setup, Plan) {
@@ -287,7 +310,7 @@ fn resolved(text: &str) -> (Setup, Plan) {
     (setup, plan)
 }
 
-const SMOKE: &str = include_str!("../../../../../experiments/smoke.toml");
+const SMOKE: &str = include_str!("../../../../experiments/smoke.toml");
 
 /// The smoke experiment with these tables instead of its factor.
 fn smoke(factors: &str) -> (Setup, Plan) {
@@ -299,7 +322,11 @@ fn text(factors: &str) -> String {
     assert!(SMOKE.contains(own));
     let mut text = SMOKE.to_owned();
     // A factor is no key of [load] as well.
-    for line in SMOKE.lines().skip_while(|it| *it != "[load]").take_while(|it| !it.is_empty()) {
+    for line in SMOKE
+        .lines()
+        .skip_while(|it| *it != "[load]")
+        .take_while(|it| !it.is_empty())
+    {
         let key = line.split(' ').next().unwrap_or_default();
         if factors.contains(&format!("name = \"{key}\"")) {
             text = text.replace(&format!("{line}\n"), "");
@@ -318,22 +345,19 @@ const DEPTHS: &str = "[[factor]]\nname = \"depth\"\nvalues = [1, 4]\n";
 
 /// A capacity trial of `server`.
 fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Record {
+    let flag = Flag {
+        lower_bound: generator_limited,
+        invalid: None,
+    };
     let measured = Measured {
         metrics: [("achieved_rps".to_owned(), achieved_rps)].into(),
-        flags: [("achieved_rps".to_owned(), Flag { lower_bound: generator_limited, invalid: None })].into(),
+        flags: [("achieved_rps".to_owned(), flag)].into(),
         ..Measured::default()
     };
+    let (_, plan) = smoke(LEVELS);
     Record {
-        id: String::new(),
-        stage: CAPACITY.to_owned(),
-        cell: 0,
-        repeat: 0,
-        retries: 0,
         factors: at(server, &[]),
-        resolved: [].into(),
-        started_unix_ns: 0,
-        outcome: Outcome::Measured(measured),
-        notes: Vec::new(),
+        ..record(&plan, CAPACITY, 0, 0, Outcome::Measured(measured))
     }
 }
 
@@ -347,7 +371,9 @@ fn at(server: &str, numbers: &[(&str, f64)]) -> Factors {
 
 fn capacity_rps(done: &[Record], cell: &Factors) -> Option<f64> {
     let table = CapacityTable::default();
-    table.measured(done, &capacity::factors(cell)).map(|it| it.rps.value)
+    table
+        .measured(done, &capacity::factors(cell))
+        .map(|it| it.rps.value)
 }
 
 /// The offered rate of a cell after the trials `done`.
@@ -371,7 +397,10 @@ fn a_level_is_a_share_of_the_median_capacity() {
     assert_eq!(of("other"), None);
 
     let (setup, plan) = smoke(LEVELS);
-    assert_eq!(plan.stages[0].cells, [at("curtail", &[]), at("memcached", &[])]);
+    assert_eq!(
+        plan.stages[0].cells,
+        [at("curtail", &[]), at("memcached", &[])]
+    );
     let at_level = |server, level| at(server, &[(LEVEL, level)]);
     let offered = |server, level| offered_rps(&setup, &trials, &at_level(server, level));
     assert_eq!(offered("curtail", 0.5), Ok(Some(50_001.0)));
@@ -396,7 +425,10 @@ fn with_values_of_factors_all_settings_share_a_capacity() {
     trial.factors = at("curtail", &[("depth", 4.0)]);
     for depth in [1.0, 4.0] {
         let cell = at("curtail", &[("depth", depth), (LEVEL, 0.5)]);
-        assert_eq!(offered_rps(&setup, &[trial.clone()], &cell), Ok(Some(40_000.0)));
+        assert_eq!(
+            offered_rps(&setup, &[trial.clone()], &cell),
+            Ok(Some(40_000.0))
+        );
     }
 }
 
@@ -430,7 +462,10 @@ fn every_setting_has_a_capacity_of_its_own() {
 fn generator_limited_capacities_count_only_as_the_majority() {
     let cell = at("curtail", &[(LEVEL, 0.5)]);
     let limited = capacity("curtail", 50.0, true);
-    assert_eq!(capacity_rps(std::slice::from_ref(&limited), &cell), Some(50.0));
+    assert_eq!(
+        capacity_rps(std::slice::from_ref(&limited), &cell),
+        Some(50.0)
+    );
     let trials = [limited.clone(), capacity("curtail", 80.0, false)];
     assert_eq!(capacity_rps(&trials, &cell), Some(80.0));
     let [a, b] = trials;
@@ -450,7 +485,10 @@ fn a_rate_of_a_capacity_that_is_a_lower_bound_has_a_note() {
     let noted = notes(true);
     assert_eq!(noted.len(), 1);
     assert!(noted[0].contains("only a lower bound"), "{noted:?}");
-    assert!(noted[0].contains("absolute rates (a factor `rate`)"), "{noted:?}");
+    assert!(
+        noted[0].contains("absolute rates (a factor `rate`)"),
+        "{noted:?}"
+    );
 }
 
 #[test]
@@ -490,14 +528,20 @@ fn every_key_of_the_load_may_be_a_factor() {
     let (setup, plan) = resolved(&without_capacity);
     assert_eq!(plan.stages.len(), 1);
     let load = load_at(&setup, &plan.stages[0].cells[3]);
-    assert_eq!((load.saturating_connections, load.saturating_depth), (7, 32));
+    assert_eq!(
+        (load.saturating_connections, load.saturating_depth),
+        (7, 32)
+    );
 }
 
 #[test]
 fn a_factor_without_an_effect_is_refused() {
     let factor = "[[factor]]\nname = \"memory\"\nvalues = [64, 128]\n";
     let refused = refused(&text(factor));
-    assert!(refused.contains("has `memory`, which no command contains as `{memory}`"), "{refused}");
+    assert!(
+        refused.contains("has `memory`, which no command contains as `{memory}`"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -505,13 +549,16 @@ fn a_placeholder_without_a_value_is_refused() {
     // memcached would get it literally.
     let misspelt = text(LEVELS).replace("\"-m\", \"64\"", "\"-m\", \"{prot}\"");
     let message = refused(&misspelt);
-    let expected = "`arguments` in [[server]] has `{prot}`, which is no factor; did you mean `port`?";
+    let expected =
+        "`arguments` in [[server]] has `{prot}`, which is no factor; did you mean `port`?";
     assert!(message.contains(expected), "{message}");
 }
 
 #[test]
 fn all_wrong_keys_of_a_load_are_named_at_once() {
-    let wrong = text(LEVELS).replace("depth = 1", "depth = 0\nupdaet = 0.1").replace("records = 1_000", "records = \"many\"");
+    let wrong = text(LEVELS)
+        .replace("depth = 1", "depth = 0\nupdaet = 0.1")
+        .replace("records = 1_000", "records = \"many\"");
     let message = refused(&wrong);
     for expected in [
         "`depth` in [load] is 0, not 1 to",
@@ -526,7 +573,13 @@ fn all_wrong_keys_of_a_load_are_named_at_once() {
 fn a_load_without_keys_is_that_of_the_generator() {
     let (load, rest) = SMOKE.split_once("[load]\n").unwrap();
     let (_, rest) = rest.split_once("\n\n").unwrap();
-    let (setup, plan) = resolved(&format!("{load}[load]\nrate = \"10k\"\n\n{}", rest.replace("name = \"level\"\nvalues = [0.3, 0.6]", "name = \"depth\"\nvalues = [2]")));
+    let (setup, plan) = resolved(&format!(
+        "{load}[load]\nrate = \"10k\"\n\n{}",
+        rest.replace(
+            "name = \"level\"\nvalues = [0.3, 0.6]",
+            "name = \"depth\"\nvalues = [2]"
+        )
+    ));
     let cell = &plan.last_stage().unwrap().cells[0];
     let config = load_at(&setup, cell);
     assert_eq!((config.connections, config.records), (16, 10_000));
@@ -564,7 +617,9 @@ fn on_hosts(factors: &str) -> String {
 }
 
 fn refused(text: &str) -> String {
-    Experiment::parse("smoke", "smoke.toml", text).unwrap_err().to_string()
+    Experiment::parse("smoke", "smoke.toml", text)
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
@@ -573,7 +628,10 @@ fn factors_of_the_hosts_have_capacities_of_their_own() {
     let (setup, plan) = resolved(&on_hosts(&format!("{delays}{LEVELS}")));
     assert_eq!(plan.stages[0].cells.len(), 4);
     assert_eq!(plan.stages[1].cells.len(), 8);
-    assert_eq!(plan.factor("host.delay").unwrap().values, [0.0, 1e6].map(Value::from));
+    assert_eq!(
+        plan.factor("host.delay").unwrap().values,
+        [0.0, 1e6].map(Value::from)
+    );
     assert!(plan.metric("relay_lateness_p99_ns").is_some());
     let restored: Setup = setup.settings().unwrap().try_into().unwrap();
     assert_eq!(restored, setup);
@@ -592,7 +650,10 @@ fn a_plan_without_hosts_is_as_before() {
 #[test]
 fn servers_on_other_hosts_listen_at_their_address() {
     let refused = refused(&on_hosts(LEVELS).replace("{ip}", "127.0.0.1"));
-    assert!(refused.contains("[[server]] have `127.0.0.1`, which clients"), "{refused}");
+    assert!(
+        refused.contains("[[server]] have `127.0.0.1`, which clients"),
+        "{refused}"
+    );
     assert!(refused.contains("write `{ip}`"), "{refused}");
 }
 
@@ -600,7 +661,10 @@ fn servers_on_other_hosts_listen_at_their_address() {
 fn every_agent_needs_connections() {
     let clients = "[[factor]]\nname = \"host.clients\"\nvalues = [1, 17]\n";
     let refused = refused(&on_hosts(&format!("{clients}{LEVELS}")));
-    assert!(refused.contains("is 17, and 16 connections are too few"), "{refused}");
+    assert!(
+        refused.contains("is 17, and 16 connections are too few"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -624,7 +688,10 @@ fn all_levels_may_be_shares_of_one_servers_capacity() {
     setup.check_capacity_server().unwrap();
     setup.server[1].skipped = Some("it is not installed".to_owned());
     let error = setup.check_capacity_server().unwrap_err().to_string();
-    assert!(error.contains("capacity of memcached: it is not installed"), "{error}");
+    assert!(
+        error.contains("capacity of memcached: it is not installed"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -632,7 +699,10 @@ fn a_mix_may_be_a_factor_and_a_wrong_one_is_refused() {
     let mix = |values: &str| text(&format!("[[factor]]\nname = \"mix\"\nvalues = {values}\n"));
     let (setup, plan) = resolved(&mix("[\"get=1\", \"multiget=3,set=1\"]"));
     let cell = &plan.last_stage().unwrap().cells[1];
-    assert_eq!(load_at(&setup, cell).mix, Some("multiget=3,set=1".parse().unwrap()));
+    assert_eq!(
+        load_at(&setup, cell).mix,
+        Some("multiget=3,set=1".parse().unwrap())
+    );
     let error = refused(&mix("[\"get=1\", \"got=1\"]"));
     assert!(error.contains("no operation `got`"), "{error}");
     let error = refused(&text(LEVELS).replace("[load]\n", "[load]\nmultiget = \"some\"\n"));
@@ -641,7 +711,11 @@ fn a_mix_may_be_a_factor_and_a_wrong_one_is_refused() {
 
 #[test]
 fn a_server_may_do_without_a_prefill() {
-    let text = text(LEVELS).replacen("program = \"memcached\"\n", "program = \"memcached\"\nprefill = false\n", 1);
+    let text = text(LEVELS).replacen(
+        "program = \"memcached\"\n",
+        "program = \"memcached\"\nprefill = false\n",
+        1,
+    );
     let (setup, _) = resolved(&text);
     assert!(setup.server(&at("curtail", &[])).unwrap().prefill);
     assert!(!setup.server(&at("memcached", &[])).unwrap().prefill);

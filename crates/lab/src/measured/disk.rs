@@ -15,11 +15,8 @@
 //! `[[before]]` meet no delays; the program does. What the processes on the server's host start
 //! with is `curtail disk enter`, so they alone see the files at `{files}`.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
 use disk::control;
 use disk::counts::Counts;
@@ -27,18 +24,17 @@ use disk::law::Law;
 use report::record::{Better, Factors, Measured, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
+use super::Side;
+use super::beside::{Beside, Place, Ready, Running};
 use super::words::Words;
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
-use crate::process::{Process, WaitResult, with_last_lines};
 use crate::{limits, location, placeholder};
 
 /// The placeholder of the folder with the files.
 pub(super) const FILES: &str = "files";
 /// The folder on which the disk is mounted. Each machine has it (Filesystem Hierarchy Standard).
 const AT: &str = "/mnt";
-/// The name of its log.
-const NAME: &str = "disk";
 
 /// The settings of a disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,7 +105,10 @@ impl DiskTable {
     /// The disk in words.
     pub(super) fn words(&self) -> String {
         let memory = self.memory.as_deref().unwrap_or("the machine's");
-        format!("{} of {}, with {memory} memory for the server's host", self.law, self.size)
+        format!(
+            "{} of {}, with {memory} memory for the server's host",
+            self.law, self.size
+        )
     }
 }
 
@@ -118,27 +117,41 @@ pub(super) fn folder() -> String {
     format!("{AT}/files")
 }
 
+/// A metric of a disk: name, title, unit, and its value by the counts and the channels.
+type DiskMetric = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Counts, f64) -> f64,
+);
+
+#[rustfmt::skip]
+const METRICS: [DiskMetric; 6] = [
+    ("disk_share", "time that the disk works", "share", |it, channels| it.busy_ns as f64 / elapsed_ns(it) / channels),
+    ("disk_requests", "requests of the disk", "count", |it, _| (it.reads + it.writes) as f64),
+    ("disk_read_bytes", "bytes read from the disk", "B", |it, _| it.read_bytes as f64),
+    ("disk_waiting_mean", "requests at the disk, mean", "count", |it, _| it.response_ns as f64 / elapsed_ns(it)),
+    ("disk_waiting_max", "requests at the disk, most", "count", |it, _| it.most_waiting as f64),
+    ("disk_late_p99_ns", "lateness of the disk, 99th percentile", "ns", |it, _| it.late_p99_ns as f64),
+];
+
+fn elapsed_ns(counts: &Counts) -> f64 {
+    counts.elapsed_ns.max(1) as f64
+}
+
 /// The metrics of a disk.
 pub(super) fn metrics() -> Vec<Metric> {
-    [
-        ("disk_share", "time that the disk works", "share"),
-        ("disk_requests", "requests of the disk", "count"),
-        ("disk_read_bytes", "bytes read from the disk", "B"),
-        ("disk_waiting_mean", "requests at the disk, mean", "count"),
-        ("disk_waiting_max", "requests at the disk, most", "count"),
-        ("disk_late_p99_ns", "lateness of the disk, 99th percentile", "ns"),
-    ]
-    .map(|(name, title, unit)| {
-        Metric::new(name, title, Unit::from(unit.to_owned()), Better::Neither)
-    })
-    .to_vec()
+    METRICS
+        .map(|(name, title, unit, _)| {
+            Metric::new(name, title, Unit::from(unit.to_owned()), Better::Neither)
+        })
+        .to_vec()
 }
 
 /// A disk that is filled. Dropping it ends it: drop what runs on it before.
 #[derive(Debug)]
 pub(super) struct RunningDisk {
-    process: Process,
-    log: PathBuf,
+    running: Running,
     channels: u32,
 }
 
@@ -149,61 +162,46 @@ impl RunningDisk {
         words: &Words<'_>,
         context: &Context<'_>,
     ) -> Result<Self, TrialError> {
-        let fill = |text: &str| words.fill(text).unwrap_or_default();
-        let law = fill(&table.law);
+        let law = words.fill(&table.law).unwrap_or_default();
         let channels = law.parse::<Law>().map_or(1, |it| it.channels);
-        let mut line = ["disk", "run", "--no-delay", "--at", AT].map(str::to_owned).to_vec();
-        line.push(format!("--law={law}"));
-        line.push(format!("--size={}", table.size));
-        line.push(format!("--options={}", table.options));
-        line.push(format!("--seed={}", fill("{seed}")));
-        line.push(format!("--fill={}", fill(&table.fill)));
-        line.extend(table.memory.iter().map(|it| format!("--memory={}", fill(it))));
-        let log = context.log(words.trial_id(), NAME);
-        let output = File::create(&log).map_err(Error::file("create", &log))?;
-        let errors = output.try_clone().map_err(Error::file("open", &log))?;
-        let mut command = words.on_server(&line);
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let process = Process::start_guarded(&mut command, &[], false, NAME)?;
-        let mut disk = Self {
-            process,
-            log,
-            channels,
+        let mut command = [
+            "{curtail}",
+            "disk",
+            "run",
+            "--no-delay",
+            "--at",
+            AT,
+            "--seed={seed}",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        command.push(format!("--law={law}"));
+        command.push(format!("--size={}", table.size));
+        command.push(format!("--options={}", table.options));
+        command.push(format!("--fill={}", table.fill));
+        command.extend(table.memory.iter().map(|it| format!("--memory={it}")));
+        let disk = Beside {
+            name: "disk".to_owned(),
+            command,
+            host: Side::Server,
+            environment: [].into(),
+            ready: Ready {
+                line: Some("^disk [0-9]+ at ".to_owned()),
+                ..Ready::default()
+            },
         };
-        disk.wait_until_filled(table.timeout, context)?;
-        Ok(disk)
-    }
-
-    fn wait_until_filled(
-        &mut self,
-        timeout: Duration,
-        context: &Context<'_>,
-    ) -> Result<(), TrialError> {
-        let deadline = Instant::now() + timeout;
-        let ready = format!("disk {} at ", self.process.id());
-        loop {
-            let printed = read_start(&self.log).map_err(Error::file("read", &self.log))?;
-            if printed.lines().any(|line| line.starts_with(&ready)) {
-                return Ok(());
-            }
-            match self.process.wait(limits::PROBE_GAP, Some(context.stop_signals))? {
-                WaitResult::Exited => {
-                    let status = self.process.finish()?;
-                    return Err(self.failed(&format!("exited before it was filled ({status})")));
-                }
-                WaitResult::StopRequested => return Err(TrialError::StopRequested),
-                WaitResult::TimedOut if Instant::now() >= deadline => {
-                    let timeout = units::duration_text(timeout);
-                    return Err(self.failed(&format!("was not filled within {timeout}")));
-                }
-                WaitResult::TimedOut => {}
-            }
-        }
+        let place = Place {
+            cpus: &[],
+            goes_first: false,
+            timeout: table.timeout,
+        };
+        let running = Running::start(&disk, &place, words, context)?;
+        Ok(Self { running, channels })
     }
 
     /// Its process.
     pub(super) fn pid(&self) -> u32 {
-        self.process.id()
+        self.running.process().id()
     }
 
     /// From now on, requests take the time of the law.
@@ -214,45 +212,25 @@ impl RunningDisk {
     fn tell(&self, command: &str) -> Result<String, TrialError> {
         let socket = control::socket_of(self.pid(), Path::new(AT));
         let told = control::tell(&socket, command);
-        told.map_err(|error| self.failed(&format!("does not answer `{command}`: {error}")))
+        let failed = |error| {
+            self.running
+                .failed(&format!("does not answer `{command}`: {error}"))
+        };
+        told.map_err(failed)
     }
 
     /// Adds what it has done since the delays began.
     pub(super) fn add_metrics(&self, measured: &mut Measured) -> Result<(), TrialError> {
-        let text = self.tell("counts")?;
-        let counts: Counts = serde_json::from_str(&text)
-            .map_err(|error| self.failed(&format!("printed no counts: {error}")))?;
-        let elapsed_ns = counts.elapsed_ns.max(1) as f64;
-        for (name, value) in [
-            ("disk_share", counts.busy_ns as f64 / elapsed_ns / f64::from(self.channels)),
-            ("disk_requests", (counts.reads + counts.writes) as f64),
-            ("disk_read_bytes", counts.read_bytes as f64),
-            ("disk_waiting_mean", counts.response_ns as f64 / elapsed_ns),
-            ("disk_waiting_max", counts.most_waiting as f64),
-            ("disk_late_p99_ns", counts.late_p99_ns as f64),
-        ] {
-            measured.metrics.insert(name.to_owned(), value);
-        }
+        let counts: Counts = serde_json::from_str(&self.tell("counts")?)
+            .map_err(|error| self.running.failed(&format!("printed no counts: {error}")))?;
+        let value = |of: fn(&Counts, f64) -> f64| of(&counts, f64::from(self.channels));
+        let metrics = METRICS.map(|(name, .., of)| (name.to_owned(), value(of)));
+        measured.metrics.extend(metrics);
         Ok(())
     }
 
     /// Unmounts it. What ran on it must have ended.
-    pub(super) fn stop(mut self, context: &Context<'_>) -> Result<Option<String>, Error> {
-        self.process.terminate();
-        let in_time = self.process.wait(context.options.timeouts.stop, None)?;
-        self.process.finish()?;
-        let note = || "the disk did not end in time and was killed".to_owned();
-        Ok((in_time != WaitResult::Exited).then(note))
+    pub(super) fn stop(self, context: &Context<'_>) -> Result<Option<String>, Error> {
+        self.running.stop(context)
     }
-
-    fn failed(&self, what: &str) -> TrialError {
-        TrialError::Failed(with_last_lines(&format!("{NAME} {what}"), &self.log))
-    }
-}
-
-/// The beginning of a log: a disk prints little.
-fn read_start(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limits::QUOTED_LEN).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -52,7 +52,11 @@ pub(super) fn metrics(of_requests: bool) -> Vec<Metric> {
         let title = "energy of packages and memory per request";
         metrics.push(metric(ENERGY_PER_REQUEST_UJ, title, "µJ"));
         for (_, _, name, what, unit) in PROXIES {
-            metrics.push(metric(name, &format!("proxy of energy: {what} per request"), unit));
+            metrics.push(metric(
+                name,
+                &format!("proxy of energy: {what} per request"),
+                unit,
+            ));
         }
     }
     metrics
@@ -86,7 +90,8 @@ impl EnergyWindow {
 
     /// Reads the counters, which may wrap around at most once between two calls.
     pub(super) fn sample(&mut self) {
-        self.meters.sample(&self.root, self.began.elapsed().as_secs_f64());
+        self.meters
+            .sample(&self.root, self.began.elapsed().as_secs_f64());
     }
 
     pub(super) fn end(mut self) -> EnergyUsed {
@@ -159,7 +164,10 @@ mod tests {
         used.add(Some(1_000.0), &mut measured);
         let close = |name: &str, expected: f64| {
             let value = measured.metric(name).unwrap();
-            assert!((value - expected).abs() < 1e-6 * expected, "{name}: {value}");
+            assert!(
+                (value - expected).abs() < 1e-6 * expected,
+                "{name}: {value}"
+            );
         };
         close(ENERGY_J, 1.3);
         close(ENERGY_PER_REQUEST_UJ, 1_300.0);

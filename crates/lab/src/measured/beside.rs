@@ -20,7 +20,6 @@ use crate::kind::{Context, TrialError};
 use crate::limits;
 use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
 
-
 /// A process that runs beside the load: started before it, and stopped after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -62,6 +61,14 @@ const MOMENT: Duration = Duration::from_millis(250);
 /// The signal's number, equal on every architecture of Linux.
 const SIGTERM: i32 = 15;
 
+/// Where a process runs, and in which time it must be ready.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) cpus: &'a [usize],
+    pub(super) goes_first: bool,
+    pub(super) timeout: Duration,
+}
+
 /// A process that is ready.
 #[derive(Debug)]
 pub(super) struct Running {
@@ -73,10 +80,29 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Starts a process of the file where the file pins it.
+    pub(super) fn start_pinned(
+        beside: &Beside,
+        setup: &Setup,
+        words: &Words<'_>,
+        context: &Context<'_>,
+    ) -> Result<Self, TrialError> {
+        let cpus = match beside.host {
+            Side::Server => &setup.pins.server,
+            Side::Client => &setup.pins.load,
+        };
+        let place = Place {
+            cpus,
+            goes_first: setup.pins.go_first,
+            timeout: context.options.timeouts.start,
+        };
+        Self::start(beside, &place, words, context)
+    }
+
     /// Starts a process and waits until it is ready.
     pub(super) fn start(
         beside: &Beside,
-        setup: &Setup,
+        place: &Place<'_>,
         words: &Words<'_>,
         context: &Context<'_>,
     ) -> Result<Self, TrialError> {
@@ -85,11 +111,7 @@ impl Running {
         let errors = output.try_clone().map_err(Error::file("open", &log))?;
         let mut command = words.command(beside.host, &beside.command, &beside.environment);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let cpus = match beside.host {
-            Side::Server => &setup.pins.server,
-            Side::Client => &setup.pins.load,
-        };
-        let (first, name) = (setup.pins.go_first, &beside.name);
+        let (cpus, first, name) = (place.cpus, place.goes_first, &beside.name);
         let process = Process::start_guarded(&mut command, cpus, first, name)?;
         let mut running = Self {
             name: name.clone(),
@@ -97,17 +119,17 @@ impl Running {
             process,
             version: None,
         };
-        running.wait_until_ready(beside, words, context)?;
+        running.wait_until_ready(beside, place.timeout, words, context)?;
         Ok(running)
     }
 
     fn wait_until_ready(
         &mut self,
         beside: &Beside,
+        timeout: Duration,
         words: &Words<'_>,
         context: &Context<'_>,
     ) -> Result<(), TrialError> {
-        let timeout = context.options.timeouts.start;
         let deadline = Instant::now() + timeout;
         let line = beside.ready.line.as_deref();
         let mut search = line.map(|it| LineSearch::open(it, &self.log)).transpose()?;
@@ -120,7 +142,10 @@ impl Running {
             let Err(lacking) = ready else {
                 return Ok(());
             };
-            match self.process.wait(limits::PROBE_GAP, Some(context.stop_signals))? {
+            match self
+                .process
+                .wait(limits::PROBE_GAP, Some(context.stop_signals))?
+            {
                 WaitResult::Exited => {
                     let status = self.process.finish()?;
                     return Err(self.failed(&format!("exited before it was ready ({status})")));
@@ -216,13 +241,15 @@ impl Running {
         let name = &self.name;
         let timeout = units::duration_text(timeout);
         Ok(match in_time {
-            false => Some(format!("{name} did not exit within {timeout} of SIGTERM and was killed")),
+            false => Some(format!(
+                "{name} did not exit within {timeout} of SIGTERM and was killed"
+            )),
             true if status.success() || status.signal() == Some(SIGTERM) => None,
             true => Some(format!("after SIGTERM, {name} exited with {status}")),
         })
     }
 
-    fn failed(&self, what: &str) -> TrialError {
+    pub(super) fn failed(&self, what: &str) -> TrialError {
         TrialError::Failed(with_last_lines(&format!("{} {what}", self.name), &self.log))
     }
 }
@@ -265,13 +292,16 @@ impl LineSearch {
 
     /// Searches what was printed since the last call. What is missing, as a fragment.
     fn advance(&mut self) -> Result<(), String> {
-        self.read().map_err(|error| format!("its output: {error}"))?;
+        self.read()
+            .map_err(|error| format!("its output: {error}"))?;
         let line = self.regex.as_str();
         match (self.is_found, self.left) {
             (true, _) => Ok(()),
             (false, 0) => {
                 let most = limits::SUMMARY_LEN >> 20;
-                Err(format!("no line of the first {most} MiB of its output matches `{line}`"))
+                Err(format!(
+                    "no line of the first {most} MiB of its output matches `{line}`"
+                ))
             }
             (false, _) => Err(format!("no line matches `{line}`")),
         }

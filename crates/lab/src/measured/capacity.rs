@@ -90,8 +90,11 @@ impl CapacityTable {
                 generator_limited,
             })
         };
-        let trials: Vec<CapacityTrial> =
-            done.iter().filter(is_of).filter_map(|it| trial(it.measured()?)).collect();
+        let trials: Vec<CapacityTrial> = done
+            .iter()
+            .filter(is_of)
+            .filter_map(|it| trial(it.measured()?))
+            .collect();
         Capacity::of(&trials, CONFIDENCE)
     }
 
@@ -133,5 +136,7 @@ impl CapacityTable {
 
 /// The value of `{rate}` in a trial.
 pub(super) fn rate(resolved: &BTreeMap<String, f64>) -> String {
-    resolved.get(OFFERED_RPS).map_or_else(|| "max".to_owned(), ToString::to_string)
+    resolved
+        .get(OFFERED_RPS)
+        .map_or_else(|| "max".to_owned(), ToString::to_string)
 }

@@ -10,16 +10,24 @@ use units::duration_text;
 use super::beside::Ready;
 use super::task::SUMMARY;
 use super::words::CLIENT;
-use super::{BUILD, Setup, disk, energy, extract, histogram, load, summary};
+use super::{BUILD, Setup, disk, energy, extract, load, summary};
 use crate::design::check_name;
-use crate::error::{Error, did_you_mean, nearest};
+use crate::error::{Error, suggestion};
 use crate::hosts_table::HostsTable;
 use crate::kind::Violation;
 use crate::{limits, placeholder, relayed};
 
 /// The placeholders that are no factors.
-const PLACEHOLDERS: [&str; 8] =
-    ["ip", "port", "seed", "trial", "curtail", BUILD, CLIENT, disk::FILES];
+const PLACEHOLDERS: [&str; 8] = [
+    "ip",
+    "port",
+    "seed",
+    "trial",
+    "curtail",
+    BUILD,
+    CLIENT,
+    disk::FILES,
+];
 
 /// The first problem of the settings under these cells.
 pub(super) fn check(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
@@ -40,7 +48,11 @@ pub(super) fn check(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
         let problem = format!("is {}, not a share from 0 to 1", setup.failures_max);
         return at_top("failures-max", problem);
     }
-    if let Some(name) = setup.labels.iter().find(|it| !cells.iter().any(|cell| cell.contains_key(*it))) {
+    if let Some(name) = setup
+        .labels
+        .iter()
+        .find(|it| !cells.iter().any(|cell| cell.contains_key(*it)))
+    {
         return at_top("labels", format!("has `{name}`, which is no factor"));
     }
     check_times(setup)?;
@@ -100,7 +112,8 @@ fn check_commands(setup: &Setup) -> Result<(), Violation> {
             of.is_some_and(|it| ["count", "/s"].contains(&it.unit()))
         };
         if let Some(name) = requests.filter(|it| !counts(it)) {
-            let problem = format!("is `{name}`, which is no [[metric]] with the unit `count` or `/s`");
+            let problem =
+                format!("is `{name}`, which is no [[metric]] with the unit `count` or `/s`");
             return violation("[program]", 0, "requests", &problem);
         }
     }
@@ -191,7 +204,6 @@ fn check_metrics(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     let beside: Vec<&str> = setup.beside.iter().map(|it| it.name.as_str()).collect();
     extract::check(&setup.metric, &beside)?;
     let clients = setup.hosts.largest(cells).clients;
-    histogram::check(&setup.histogram, &setup.metric, clients)?;
     let mut known: Vec<String> = super::OWN.iter().map(|it| it.0.to_owned()).collect();
     known.extend(super::AROUND.iter().map(|it| it.0.to_owned()));
     let mut own = energy::metrics(true);
@@ -205,10 +217,9 @@ fn check_metrics(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
             let problem = "is measured of every trial: remove the table, or choose another name";
             return Err(Violation::new("[[metric]]", nth, "name", problem));
         }
-        let key = metric.of_one_client().filter(|_| clients > 1);
-        if let Some(key) = key {
+        if metric.is_series() && clients > 1 {
             let problem = "needs one client: those of several clients are not combined";
-            return Err(Violation::new("[[metric]]", nth, key, problem));
+            return Err(Violation::new("[[metric]]", nth, "series", problem));
         }
     }
     Ok(())
@@ -220,19 +231,13 @@ fn check_hosts(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     if hosts.detect_stalls {
         let problem = match (&setup.load, setup.pins.server.is_empty()) {
             (Some(_), false) => None,
-            (Some(_), true) => Some(
-                "needs `server` in [pins]: stalls are those of the server's first processor",
-            ),
+            (Some(_), true) => {
+                Some("needs `server` in [pins]: stalls are those of the server's first processor")
+            }
             (None, _) => Some("is of a [load]: use `curtail load --detect-stalls` as the program"),
         };
         if let Some(problem) = problem {
             return Err(Violation::new("[hosts]", 0, "detect-stalls", problem));
-        }
-    }
-    if let Some(program) = &setup.program {
-        for cell in cells {
-            let stagger = program.stagger(cell);
-            stagger.map_err(|problem| Violation::new("[program]", 0, "stagger", problem))?;
         }
     }
     let Some(load) = setup.load.as_ref().filter(|it| it.has_agents()) else {
@@ -260,9 +265,7 @@ fn check_hosts(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
 /// load.
 fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     let table = &setup.capacity;
-    let violation = |key: &str, problem: String| {
-        Err(Violation::new("[capacity]", 0, key, problem))
-    };
+    let violation = |key: &str, problem: String| Err(Violation::new("[capacity]", 0, key, problem));
     if table.trials > limits::REPEATS {
         return violation("trials", format!("is more than {}", limits::REPEATS));
     }
@@ -277,7 +280,7 @@ fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     if let Some(name) = table.of.get(SERVER).map(ToString::to_string) {
         let names = || setup.server.iter().map(|it| it.name.as_str());
         if !setup.server.is_empty() && !names().any(|it| it == name) {
-            let near = did_you_mean(nearest(&name, names()));
+            let near = suggestion(&name, names());
             return violation(
                 "of",
                 format!("has the server `{name}`, which no [[server]] table declares{near}"),
@@ -286,7 +289,9 @@ fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     }
     let has = |name: &str| cells.iter().any(|it| it.contains_key(name));
     if has(LEVEL) {
-        let both = cells.iter().any(|it| it.contains_key(LEVEL) && it.contains_key(RATE));
+        let both = cells
+            .iter()
+            .any(|it| it.contains_key(LEVEL) && it.contains_key(RATE));
         let of_all = setup.rate_of_all().is_some();
         if both || of_all {
             let problem = "has both `rate` and `level`: keep one";
@@ -387,8 +392,6 @@ fn words(setup: &Setup) -> Vec<Word<'_>> {
         words.extend(command(("[[before]]", nth, "input"), &before.input));
     }
     words.iter_mut().for_each(|word| word.is_of_client = true);
-    let stagger = setup.program.iter().map(|it| &it.stagger);
-    words.extend(loose(("[program]", 0, STAGGER), stagger));
     for (nth, beside) in setup.beside.iter().enumerate() {
         let place = |key| ("[[beside]]", nth, key);
         words.extend(command(place("command"), &beside.command));
@@ -418,8 +421,6 @@ fn words(setup: &Setup) -> Vec<Word<'_>> {
     words
 }
 
-const STAGGER: &str = "stagger";
-
 /// Each placeholder must be a factor of some cell, and each factor must be used. What a process
 /// cannot do without must have a value in every cell.
 fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
@@ -429,15 +430,17 @@ fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation>
         Err(Violation::new(table, nth, key, problem))
     };
     let is_given = |word: &Word<'_>, name: &str| match name {
-        // The time between two starts is known before the trial.
-        _ if word.place.2 == STAGGER => false,
         disk::FILES => setup.disk.is_some(),
         CLIENT => word.is_of_client,
         SUMMARY => false,
         RATE => setup.capacity.trials > 0 || setup.rate_of_all().is_some(),
         name => PLACEHOLDERS.contains(&name),
     };
-    let factors: BTreeSet<&str> = cells.iter().flat_map(Factors::keys).map(String::as_str).collect();
+    let factors: BTreeSet<&str> = cells
+        .iter()
+        .flat_map(Factors::keys)
+        .map(String::as_str)
+        .collect();
     for word in &words {
         for name in placeholder::names(word.text) {
             if factors.contains(name) || is_given(word, name) {
@@ -448,7 +451,7 @@ fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation>
                                [[before]] have it";
                 return refuse(word, problem.to_owned());
             }
-            let near = did_you_mean(nearest(name, factors.iter().copied().chain(PLACEHOLDERS)));
+            let near = suggestion(name, factors.iter().copied().chain(PLACEHOLDERS));
             return refuse(word, format!("has `{{{name}}}`, which is no factor{near}"));
         }
     }
@@ -473,11 +476,15 @@ fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation>
                 LEVEL => true,
                 name => HostsTable::is_factor(name) || (setup.load.is_some() && load::is_key(name)),
             };
-            is_known || words.iter().filter(is_own).any(|word| word.text.contains(&holder))
+            is_known
+                || words
+                    .iter()
+                    .filter(is_own)
+                    .any(|word| word.text.contains(&holder))
         };
         if let Some(unused) = cell.keys().find(|name| !is_used(name)) {
             let known = load::names().chain([RATE, LEVEL]);
-            let near = did_you_mean(nearest(unused, known));
+            let near = suggestion(unused, known);
             let problem = format!(
                 "has `{unused}`, which no command contains as `{{{unused}}}`, and which is no key of \
                  [load]{near}"
@@ -498,11 +505,11 @@ pub(super) fn open_files(setup: &Setup, cells: &[Factors]) -> Result<(), Error> 
     let needed = u64::from(connections) + limits::OTHER_FILES;
     let limit = sys::limits::raise_open_files(needed);
     if limit < needed {
-        return Err(Error::OpenFiles {
-            connections,
-            needed,
-            limit,
-        });
+        return Err(Error::Refused(format!(
+            "{connections} connections need {needed} open files and the limit here is {limit}: \
+             raise it (`ulimit -n {needed}`, or LimitNOFILE= of the service) or use fewer \
+             connections"
+        )));
     }
     Ok(())
 }

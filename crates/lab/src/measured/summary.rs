@@ -45,7 +45,10 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 /// A cost of the server per request that it answered.
-fn per_request(summary: &Summary, of: impl Fn(&load::summary::Watched) -> Option<u64>) -> Option<f64> {
+fn per_request(
+    summary: &Summary,
+    of: impl Fn(&load::summary::Watched) -> Option<u64>,
+) -> Option<f64> {
     let answers = summary.answers_of_server();
     let cost = of(summary.watched.as_ref()?)? as f64;
     (answers >= 1.0).then(|| cost / answers)
@@ -139,7 +142,9 @@ pub(super) fn metrics() -> Vec<Metric> {
             });
         }
     }
-    let numbers = NUMBERS.iter().map(|it| define(it.name, it.title, it.unit, it.better));
+    let numbers = NUMBERS
+        .iter()
+        .map(|it| define(it.name, it.title, it.unit, it.better));
     metrics.splice(0..0, numbers);
     let growth = "growth of the server's resident memory per connection";
     metrics.push(define(CONNECTION_BYTES, growth, "B", Neither));
@@ -188,7 +193,10 @@ pub(super) fn parse(text: &str) -> Result<Summary, String> {
         ));
     }
     if summary.answered == 0 || summary.service.count == 0 {
-        return Err(format!("none of {} requests was answered", summary.intended));
+        return Err(format!(
+            "none of {} requests was answered",
+            summary.intended
+        ));
     }
     Ok(summary)
 }
@@ -279,11 +287,20 @@ fn add_series(summary: &Summary, measured: &mut Measured) {
         }
     };
     if let Some(bursts) = &summary.bursts {
-        put("bursts", bursts.counts.iter().map(|&it| it as f64).collect());
+        put(
+            "bursts",
+            bursts.counts.iter().map(|&it| it as f64).collect(),
+        );
     }
-    let deciles = summary.files.as_ref().and_then(|it| it.size_deciles.as_ref());
+    let deciles = summary
+        .files
+        .as_ref()
+        .and_then(|it| it.size_deciles.as_ref());
     if let Some(deciles) = deciles {
-        put("size_deciles", deciles.deciles.iter().flatten().copied().collect());
+        put(
+            "size_deciles",
+            deciles.deciles.iter().flatten().copied().collect(),
+        );
     }
     let seconds = || summary.seconds.iter().take(limits::SERIES_LEN);
     put("rate_rps", seconds().map(|it| it.rate_rps).collect());
@@ -293,8 +310,12 @@ fn add_series(summary: &Summary, measured: &mut Measured) {
 }
 
 fn add_connection_bytes(summary: &Summary, connections: u32, measured: &mut Measured) {
-    let Some(watched) = &summary.watched else { return };
-    let Some(before) = watched.resident_before_bytes else { return };
+    let Some(watched) = &summary.watched else {
+        return;
+    };
+    let Some(before) = watched.resident_before_bytes else {
+        return;
+    };
     if summary.saturating_rps.is_none() && connections > 0 {
         let each = (watched.resident_bytes as f64 - before as f64) / f64::from(connections);
         measured.metrics.insert(CONNECTION_BYTES.to_owned(), each);
@@ -303,7 +324,9 @@ fn add_connection_bytes(summary: &Summary, connections: u32, measured: &mut Meas
 
 /// After a long stall of the machine, the highest latencies may be the stall's.
 fn after_a_stall(measured: &mut Measured) {
-    let Some(longest) = measured.metric("stall_max_ns") else { return };
+    let Some(longest) = measured.metric("stall_max_ns") else {
+        return;
+    };
     if longest <= limits::STALL_NS as f64 {
         return;
     }
@@ -349,7 +372,12 @@ fn judge(summaries: &[Summary], failures_max: f64) -> Option<Fault> {
     }
     let failures = sum(|it| it.errors + it.failures.total() + it.lost_connections);
     (failures as f64 > most)
-        .then(|| fault(FaultClass::Failing, "it loses connections or leaves requests unanswered"))
+        .then(|| {
+            fault(
+                FaultClass::Failing,
+                "it loses connections or leaves requests unanswered",
+            )
+        })
         .flatten()
 }
 
@@ -361,11 +389,18 @@ fn closed_loop_at_its_limit(summary: &Summary, measured: &mut Measured) {
     }
     for name in [ACHIEVED_RPS, "requests_per_s", "clients_over_mean_rps"] {
         if measured.metrics.contains_key(name) {
-            measured.flags.entry(name.to_owned()).or_default().lower_bound = true;
+            measured
+                .flags
+                .entry(name.to_owned())
+                .or_default()
+                .lower_bound = true;
         }
     }
     for (suffix, ..) in POINTS {
-        let flag = measured.flags.entry(format!("service_{suffix}_ns")).or_default();
+        let flag = measured
+            .flags
+            .entry(format!("service_{suffix}_ns"))
+            .or_default();
         flag.invalid = Some("the generator was busy all the time".to_owned());
     }
 }
@@ -475,7 +510,10 @@ mod tests {
         // 8 µs for the 80 answers of half a second at 160 per second.
         assert_eq!(value("server_cpu_ns_per_request"), Some(100.0));
         assert_eq!(value("server_involuntary_switches"), None);
-        assert_eq!((value("burst_mean"), &of.measured.series["bursts"][..]), (Some(1.5), &[3.0, 0.0, 1.0][..]));
+        assert_eq!(
+            (value("burst_mean"), &of.measured.series["bursts"][..]),
+            (Some(1.5), &[3.0, 0.0, 1.0][..])
+        );
         assert!(of.measured.is_lower_bound("response_p95_ns"));
         assert!(of.measured.is_lower_bound("response_max_ns"));
         assert!(!of.measured.is_lower_bound("response_p50_ns"));
@@ -502,8 +540,20 @@ mod tests {
         assert_eq!(fault(|it| it.failures.timed_out = 2), Some(Failing));
         // What a late generator loses may be its own fault; an error is not.
         let late = |it: &mut Summary| it.generator_limited = true;
-        assert_eq!(fault(|it| { late(it); it.failures.timed_out = 2 }), Some(Invalid));
-        assert_eq!(fault(|it| { late(it); it.errors = 2 }), Some(Failing));
+        assert_eq!(
+            fault(|it| {
+                late(it);
+                it.failures.timed_out = 2
+            }),
+            Some(Invalid)
+        );
+        assert_eq!(
+            fault(|it| {
+                late(it);
+                it.errors = 2
+            }),
+            Some(Failing)
+        );
     }
 
     #[test]
@@ -511,7 +561,9 @@ mod tests {
         let mut failing = summary();
         failing.errors = 100;
         let failing = measured(&[failing]);
-        assert!(failing.is_lower_bound("service_p50_ns") && failing.is_lower_bound("response_mean_ns"));
+        assert!(
+            failing.is_lower_bound("service_p50_ns") && failing.is_lower_bound("response_mean_ns")
+        );
         assert!(!failing.is_lower_bound(ACHIEVED_RPS));
     }
 
@@ -522,7 +574,10 @@ mod tests {
         let busy = measured(&[busy]);
         assert_eq!(busy.fault, None);
         assert!(busy.is_lower_bound(ACHIEVED_RPS));
-        assert_eq!((busy.valid(ACHIEVED_RPS), busy.valid("service_p99_ns")), (Some(160.0), None));
+        assert_eq!(
+            (busy.valid(ACHIEVED_RPS), busy.valid("service_p99_ns")),
+            (Some(160.0), None)
+        );
         assert_eq!(measured(&[closed()]).metric("response_p99_ns"), None);
     }
 
@@ -553,11 +608,28 @@ mod tests {
     #[test]
     fn what_cannot_be_a_measurement_says_why() {
         let text = |summary: &Summary| serde_json::to_string(summary).unwrap();
-        let silent = Summary { answered: 0, ..summary() };
-        assert_eq!(parse(&text(&silent)).unwrap_err(), "none of 110 requests was answered");
-        let other = Summary { schema: "curtail.load/9".to_owned(), ..summary() };
-        assert!(parse(&text(&other)).unwrap_err().contains("of another build"));
-        assert!(parse("{\"schema\":").unwrap_err().contains("cannot be read"));
+        let silent = Summary {
+            answered: 0,
+            ..summary()
+        };
+        assert_eq!(
+            parse(&text(&silent)).unwrap_err(),
+            "none of 110 requests was answered"
+        );
+        let other = Summary {
+            schema: "curtail.load/9".to_owned(),
+            ..summary()
+        };
+        assert!(
+            parse(&text(&other))
+                .unwrap_err()
+                .contains("of another build")
+        );
+        assert!(
+            parse("{\"schema\":")
+                .unwrap_err()
+                .contains("cannot be read")
+        );
         let output = format!("progress\n{}\n{{\"more\": 1}}\n", text(&summary()));
         assert_eq!(find(&output).unwrap().unwrap().intended, 110);
         assert!(find("progress\n").is_none());
