@@ -9,7 +9,6 @@
 //! | how are the latencies distributed? | [`Histogram`] |
 //! | the same, where some requests were never answered? | [`WithCensored`] |
 //! | how certain is this median? | [`median_of_trials`] |
-//! | where does the warm-up of a series end? | [`warm_up`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`paired_ratio`] |
 //! | how many repeats would decide that? | [`pooled_spread`], [`repeats_to_decide`] |
 //! | where does the level of a series of runs change? | [`change_points`] |
@@ -46,7 +45,6 @@ mod size_deciles;
 mod target;
 #[cfg(test)]
 mod tests;
-mod warm_up;
 
 pub use burstiness::Burstiness;
 pub use capacity::{Capacity, CapacityTrial};
@@ -72,4 +70,3 @@ pub use search::{
 pub use service_inversion::{SizedLatency, service_inversion};
 pub use size_deciles::SizeDeciles;
 pub use target::verdict;
-pub use warm_up::warm_up;

@@ -9,16 +9,6 @@ pub const RANK_EXACT_PAIRS_MAX: usize = 2500;
 /// Maximum number of size classes; a drawing of more is not readable.
 pub const SIZE_CLASSES_MAX: usize = 64;
 
-/// Samples in a batch of the warm-up detection; the 5 of MSER-5.
-pub const WARM_UP_BATCH_LEN: usize = 5;
-
-/// Fewest batches for the warm-up detection: of fewer, the last are too large a part.
-pub const WARM_UP_BATCHES_MIN: usize = 20;
-
-/// Batches at the end of a series at which the warm-up cannot end. The variance of so few is small
-/// by chance too often.
-pub const WARM_UP_LAST_BATCHES: usize = 5;
-
 /// Fewest levels for a knee: with fewer, a plateau cannot be told from a slope.
 pub const KNEE_LEVELS_MIN: usize = 3;
 
