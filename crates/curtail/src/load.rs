@@ -75,6 +75,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
+    /// Number of this repeat: the same records as with any other, and other requests
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    repeat: u64,
+
     /// Distribution of key lengths: `fixed:N`, `uniform:MAX`, `normal:M,SD`, `exponential:L`,
     /// `pareto:LOC,SCALE,SHAPE`, `gev:LOC,SCALE,SHAPE` or `fb_key`
     #[arg(long, short = 'K', value_name = "DIST", default_value = "fb_key",
@@ -398,6 +402,7 @@ impl Flags {
         config.lengths = self.lengths;
         config.grace_ns = self.grace;
         config.seed = self.seed;
+        config.repeat = self.repeat;
         config.keys = self.keys;
         config.values = self.values;
         config.value_len_max = match self.value_max {

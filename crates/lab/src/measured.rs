@@ -440,7 +440,7 @@ impl Kind for Setup {
             let times = self.times().into_iter().flatten().sum::<Duration>();
             likely += times;
             most += match self.times()[1] {
-                Some(_) => likely,
+                Some(_) => likely + timeouts.generator,
                 None => limits::SCRIPT_TIMEOUT,
             };
         }
@@ -453,7 +453,8 @@ impl Kind for Setup {
             .disk
             .as_ref()
             .map_or(Duration::ZERO, DiskTable::estimate);
-        let processes = (timeouts.start + timeouts.stop) * self.beside.len() as u32;
+        let processes = self.beside.len() + usize::from(!self.server.is_empty());
+        let processes = (timeouts.start + timeouts.stop) * processes as u32;
         Estimate {
             likely: likely + disk.min(COMMAND),
             most: most + disk + processes,
@@ -461,7 +462,10 @@ impl Kind for Setup {
     }
 
     fn group(&self, factors: &Factors) -> Factors {
-        capacity::factors(factors)
+        match self.load.is_some() || self.capacity.trials > 0 {
+            true => capacity::factors(factors),
+            false => factors.clone(),
+        }
     }
 
     fn resolve_trial(
@@ -704,20 +708,19 @@ impl Setup {
                 Err(_) if self.load.is_none() => Ok(value),
                 Err(error) => Err(format!("has {error}")),
             },
-            (RATE, Value::Number(rate)) => in_range(*rate, limits::RATE_RPS),
+            (RATE, Value::Number(rate)) if self.load.is_some() => in_range(*rate, limits::RATE_RPS),
+            // Without capacities, a level is what the program makes of it.
+            (LEVEL, _) if self.capacity.trials == 0 && self.load.is_none() => Ok(value),
             (LEVEL, Value::Number(level)) => in_range(*level, limits::LEVEL),
             (LEVEL, Value::Text(text)) => Err(format!("has {text:?}, which is no number")),
-            _ => {
-                let cell = Factors::from([(name.to_owned(), value.clone())]);
-                let of_load = self.load.as_ref().filter(|_| load::is_key(name));
-                let problems = of_load
-                    .and_then(|it| it.at(&cell).err())
-                    .unwrap_or_default();
-                match problems.into_iter().find(|(key, _)| *key == name) {
-                    Some((_, problem)) => Err(problem),
-                    None => Ok(value),
-                }
-            }
+            _ => match self
+                .load
+                .as_ref()
+                .and_then(|it| it.problem_of(name, &value))
+            {
+                Some(problem) => Err(problem),
+                None => Ok(value),
+            },
         }
     }
 

@@ -6,6 +6,7 @@
 //! by then ([`sys::child::bind`]).
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
@@ -116,7 +117,9 @@ impl Process {
             goes_first,
         };
         // A number that a program prints must not depend on where the lab runs.
-        if !command.get_envs().any(|(name, _)| name == "LC_ALL") {
+        let is_locale =
+            |name: &OsStr| name == "LANG" || name.to_str().is_some_and(|it| it.starts_with("LC_"));
+        if !command.get_envs().any(|(name, _)| is_locale(name)) {
             command.env("LC_ALL", "C");
         }
         sys::child::bind(command, &bounds)?;

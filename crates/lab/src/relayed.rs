@@ -34,8 +34,14 @@ pub(crate) fn metrics() -> Vec<Metric> {
     METRICS.map(metric).to_vec()
 }
 
-/// Adds the metrics of a relay to a trial's. Returns whether the relay was the limit.
-pub(crate) fn add(record: &RelayRecord, measured: &mut Measured) -> bool {
+/// Whether a relay lengthened latencies beyond the link's.
+pub(crate) fn is_limit(record: &RelayRecord) -> bool {
+    let dropped = record.to_server.dropped + record.to_clients.dropped;
+    record.lateness.percentile(99.0) > limits::RELAY_LATENESS_NS || dropped > 0
+}
+
+/// Adds the metrics of a relay to a trial's.
+pub(crate) fn add(record: &RelayRecord, measured: &mut Measured) {
     let both = |of: fn(&hosts::DirectionCounts) -> u64| {
         (of(&record.to_server) + of(&record.to_clients)) as f64
     };
@@ -51,8 +57,6 @@ pub(crate) fn add(record: &RelayRecord, measured: &mut Measured) -> bool {
     for ((name, ..), value) in METRICS.into_iter().zip(values) {
         measured.metrics.insert(name.to_owned(), value);
     }
-    let is_late = lateness.percentile(99.0) > limits::RELAY_LATENESS_NS;
-    is_late || dropped > 0.0
 }
 
 /// The relay's record of the measured interval of `curtail load`: the frames of the prefill, which
@@ -128,7 +132,8 @@ mod tests {
         let mut measured = Measured::default();
         let mut all = record(10_000, 0);
         all.merge(&record(20_000, 0));
-        assert!(!add(&all, &mut measured));
+        add(&all, &mut measured);
+        assert!(!is_limit(&all));
         let names: Vec<&String> = measured.metrics.keys().collect();
         let mut defined: Vec<String> = metrics().into_iter().map(|it| it.name).collect();
         defined.sort();
@@ -140,7 +145,7 @@ mod tests {
     #[test]
     fn a_late_relay_and_one_that_drops_frames_are_the_limit() {
         for record in [record(2 * limits::RELAY_LATENESS_NS, 0), record(1, 1)] {
-            assert!(add(&record, &mut Measured::default()));
+            assert!(is_limit(&record));
         }
     }
 

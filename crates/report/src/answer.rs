@@ -305,9 +305,9 @@ fn alone(metric: &Metric, last: &StageResults) -> Vec<String> {
     match least.zip(greatest) {
         None => {
             let values = last.cells.iter().map(|it| it.values(&metric.name));
-            let (mut failing, mut reason) = (false, None);
+            let (mut failing, mut reason) = (true, None);
             for values in values {
-                failing |= values.failing.is_some();
+                failing &= values.failing.is_some();
                 reason = reason.or(values.reason);
             }
             let why = match (failing, reason) {

@@ -108,7 +108,8 @@ fn capacity(cell: &Cell) -> Option<Capacity> {
     let trial = |measured: &Measured| {
         Some(CapacityTrial {
             achieved_rps: measured.metric(names::ACHIEVED_RPS)?,
-            generator_limited: measured.invalid(names::ACHIEVED_RPS).is_some(),
+            generator_limited: measured.invalid(names::ACHIEVED_RPS).is_some()
+                || measured.is_lower_bound(names::ACHIEVED_RPS),
         })
     };
     let trials = cell.measured.iter().filter_map(|(_, it)| trial(it));

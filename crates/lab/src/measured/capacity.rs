@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use measure::{Capacity, CapacityTrial};
 use report::record::names::{ACHIEVED_RPS, CAPACITY, CAPACITY_RPS, LEVEL, OFFERED_RPS, RATE};
-use report::record::{Factors, Measured, Record, Repeats, Stage, Value};
+use report::record::{Factors, Fault, FaultClass, Measured, Record, Repeats, Stage, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::kind::Resolved;
@@ -84,7 +84,9 @@ impl CapacityTable {
         let is_of = |it: &&Record| it.stage == CAPACITY && it.factors == *wanted;
         let trial = |measured: &Measured| {
             let metric = self.metric();
-            let generator_limited = measured.fault.is_some() || measured.is_lower_bound(metric);
+            let is_of_server = |it: &Fault| it.class == FaultClass::Failing;
+            let is_void = measured.fault.as_ref().is_some_and(|it| !is_of_server(it));
+            let generator_limited = is_void || measured.is_lower_bound(metric);
             Some(CapacityTrial {
                 achieved_rps: measured.metric(metric)?,
                 generator_limited,

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use report::record::Factors;
-use report::record::names::{LEVEL, RATE, SERVER};
+use report::record::names::{CAPACITY_RPS, LEVEL, OFFERED_RPS, RATE, SERVER};
 use units::duration_text;
 
 use super::beside::Ready;
@@ -41,6 +41,11 @@ pub(super) fn check(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
         (Some(_), Some(_)) => {
             let problem = "is there beside [load]: keep one of them as the load";
             return at_top("program", problem.to_owned());
+        }
+        (Some(_), None) if setup.server.is_empty() && setup.beside.is_empty() => {
+            let problem = "is missing: a [load] needs a [[server]], or a [[beside]] process that \
+                           listens at `{port}`";
+            return at_top("server", problem.to_owned());
         }
         _ => {}
     }
@@ -204,12 +209,18 @@ fn check_metrics(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     let beside: Vec<&str> = setup.beside.iter().map(|it| it.name.as_str()).collect();
     extract::check(&setup.metric, &beside)?;
     let clients = setup.hosts.largest(cells).clients;
-    let mut known: Vec<String> = super::OWN.iter().map(|it| it.0.to_owned()).collect();
+    let mut known = vec![OFFERED_RPS.to_owned(), CAPACITY_RPS.to_owned()];
+    if setup.program.is_some() {
+        known.extend(super::OWN.iter().map(|it| it.0.to_owned()));
+    }
     known.extend(super::AROUND.iter().map(|it| it.0.to_owned()));
     let mut own = energy::metrics(true);
     own.extend(relayed::metrics());
     if setup.has_summary() {
         own.extend(summary::metrics());
+    }
+    if setup.disk.is_some() {
+        own.extend(disk::metrics());
     }
     known.extend(own.into_iter().map(|it| it.name));
     for (nth, metric) in setup.metric.iter().enumerate() {
@@ -297,7 +308,7 @@ fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
             let problem = "has both `rate` and `level`: keep one";
             return Err(Violation::new("", 0, "factor", problem));
         }
-        if table.trials == 0 {
+        if table.trials == 0 && setup.load.is_some() {
             let problem = "must be at least 1: levels are shares of a measured capacity";
             return violation("trials", problem.to_owned());
         }
@@ -473,7 +484,12 @@ fn check_placeholders(setup: &Setup, cells: &[Factors]) -> Result<(), Violation>
                 SERVER => true,
                 name if setup.labels.iter().any(|it| it == name) => true,
                 RATE => setup.load.is_some(),
-                LEVEL => true,
+                LEVEL => {
+                    let reads_rate = |word: &Word<'_>| word.text.contains("{rate}");
+                    setup.load.is_some()
+                        || (setup.capacity.trials > 0 && words.iter().any(reads_rate))
+                        || words.iter().any(|word| word.text.contains("{level}"))
+                }
                 name => HostsTable::is_factor(name) || (setup.load.is_some() && load::is_key(name)),
             };
             is_known

@@ -238,6 +238,9 @@ pub(super) fn describe(mut factor: Factor) -> Factor {
     factor
 }
 
+/// Keys, and what follows each in a sentence.
+type Problems = Vec<(&'static str, String)>;
+
 /// A load in one cell.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
@@ -249,11 +252,8 @@ pub(super) struct Load<'a> {
 }
 
 impl LoadTable {
-    /// The load of a cell.
-    ///
-    /// # Errors
-    /// All problems: the key, and what follows it in a sentence.
-    pub(super) fn at(&self, cell: &Factors) -> Result<Load<'_>, Vec<(&'static str, String)>> {
+    /// The keys of a cell, each alone: the settings, which were set, and all problems.
+    fn read(&self, cell: &Factors) -> (Config, Vec<(&'static str, String)>, Problems) {
         let mut config = Config::new(Target::Unix(PathBuf::new()));
         let (mut set, mut problems) = (Vec::new(), Vec::new());
         for key in &KEYS {
@@ -265,6 +265,23 @@ impl LoadTable {
                 Err(problem) => problems.push((key.name, problem)),
             }
         }
+        (config, set, problems)
+    }
+
+    /// What is wrong with this value of a key alone.
+    pub(super) fn problem_of(&self, name: &str, value: &Value) -> Option<String> {
+        let cell = Factors::from([(name.to_owned(), value.clone())]);
+        let problems = self.read(&cell).2;
+        let own = problems.into_iter().find(|(key, _)| *key == name);
+        own.map(|(_, problem)| problem)
+    }
+
+    /// The load of a cell.
+    ///
+    /// # Errors
+    /// All problems: the key, and what follows it in a sentence.
+    pub(super) fn at(&self, cell: &Factors) -> Result<Load<'_>, Problems> {
+        let (config, set, problems) = self.read(cell);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -273,14 +290,18 @@ impl LoadTable {
             let problem = format!("is {}, above the {connections} connections", config.threads);
             return Err(vec![("threads", problem)]);
         }
+        if config.mix.is_some() && cell.contains_key("update") {
+            return Err(vec![(
+                "update",
+                "is of gets and sets, and there is a mix".to_owned(),
+            )]);
+        }
         // With more arguments, only the generator knows what they make of it.
         if self.arguments.is_empty() && self.input.is_empty() {
             config.validate().map_err(|error| {
                 let problem = format!("makes a load that cannot be offered: {error}");
-                vec![(
-                    set.last().map_or("connections", |it: &(&str, _)| it.0),
-                    problem,
-                )]
+                let last = set.last().map_or("connections", |it: &(&str, _)| it.0);
+                vec![(last, problem)]
             })?;
         }
         Ok(Load {
@@ -318,11 +339,8 @@ impl LoadTable {
                 problem(name, what.to_owned());
             }
         }
-        for (name, text) in self.at(&Factors::new()).err().unwrap_or_default() {
-            // A factor may set it right.
-            if self.keys.contains_key(name) {
-                problem(name, text);
-            }
+        for (name, text) in self.read(&Factors::new()).2 {
+            problem(name, text);
         }
         if let Err(text) = self.rate_rps() {
             problem(RATE, text);
@@ -342,6 +360,9 @@ impl LoadTable {
         }
         for cell in cells {
             if let Some((key, text)) = self.at(cell).err().unwrap_or_default().pop() {
+                if !cell.contains_key(key) && self.keys.contains_key(key) {
+                    return Err(Violation::new("[load]", 0, key, text));
+                }
                 let words = cell.iter().map(|(name, value)| format!("{name} {value}"));
                 let words = words.collect::<Vec<_>>().join(", ");
                 let problem = format!("makes a load in which `{key}` {text} (with {words})");
@@ -376,6 +397,11 @@ impl Load<'_> {
     /// Connections, with the saturating ones.
     pub(super) fn connections(&self) -> u32 {
         self.config.connections + self.config.saturating_connections
+    }
+
+    /// Whether each client's host runs a generator of its own, which draws its requests.
+    pub(super) fn is_separate(&self) -> bool {
+        self.table.separate && self.table.input.is_empty()
     }
 
     /// Whether its requests are memcached's: the server can then be filled, and asked.

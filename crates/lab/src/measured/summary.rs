@@ -9,7 +9,7 @@ use report::record::names::{
 use report::record::{Fault, FaultClass, Measured, Metric, Unit};
 
 use super::extract::Reduce::{self, Max, Mean, Sum};
-use crate::limits;
+use crate::{limits, relayed};
 
 /// A number of a summary.
 struct Number {
@@ -20,6 +20,30 @@ struct Number {
     /// How those of several generators become one.
     across: Reduce,
     of: fn(&Summary) -> Option<f64>,
+    /// What it is divided by, summed over the generators.
+    per: Option<fn(&Summary) -> f64>,
+}
+
+impl Number {
+    /// None: a generator has no value, or there is nothing to divide by.
+    fn over(&self, summaries: &[Summary]) -> Option<f64> {
+        let values: Vec<f64> = summaries.iter().filter_map(self.of).collect();
+        // A sum or a mean over fewer generators would be of another load.
+        let value = self
+            .across
+            .of(&values)
+            .filter(|_| values.len() == summaries.len())?;
+        let Some(per) = self.per else {
+            return Some(value);
+        };
+        let whole: f64 = summaries.iter().map(per).sum();
+        (whole >= 1.0).then(|| value / whole)
+    }
+
+    const fn per(mut self, per: fn(&Summary) -> f64) -> Self {
+        self.per = Some(per);
+        self
+    }
 }
 
 const fn number(
@@ -37,21 +61,8 @@ const fn number(
         better,
         across,
         of,
+        per: None,
     }
-}
-
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-/// A cost of the server per request that it answered.
-fn per_request(
-    summary: &Summary,
-    of: impl Fn(&load::summary::Watched) -> Option<u64>,
-) -> Option<f64> {
-    let answers = summary.answers_of_server();
-    let cost = of(summary.watched.as_ref()?)? as f64;
-    (answers >= 1.0).then(|| cost / answers)
 }
 
 #[rustfmt::skip]
@@ -60,15 +71,15 @@ const NUMBERS: [Number; 39] = [
     number("time_per_request_ns", "response time, time ÷ requests of a client", "ns", Lower, Mean, |s| Some(s.closed_loop?.time_per_request_ns)),
     number("requests_per_s", "total load, requests ÷ time", "/s", Higher, Sum, |s| Some(s.closed_loop?.requests_per_s)),
     number("clients_over_mean_rps", "total load, clients ÷ mean service time", "/s", Neither, Sum, |s| Some(s.closed_loop?.connections_over_mean_rps)),
-    number("server_cpu_ns_per_request", "processor time of the server per request", "ns", Lower, Max, |s| per_request(s, |it| Some(it.user_ns + it.system_ns))),
-    number("server_wakes_per_request", "voluntary context switches of the server per request", "count", Lower, Max, |s| per_request(s, |it| it.voluntary_switches)),
+    number("server_cpu_ns_per_request", "processor time of the server per request", "ns", Lower, Max, |s| Some((s.watched?.user_ns + s.watched?.system_ns) as f64)).per(Summary::answers_of_server),
+    number("server_wakes_per_request", "voluntary context switches of the server per request", "count", Lower, Max, |s| Some(s.watched?.voluntary_switches? as f64)).per(Summary::answers_of_server),
     number("server_user_ns", "processor time of the server, user", "ns", Neither, Max, |s| Some(s.watched?.user_ns as f64)),
     number("server_system_ns", "processor time of the server, system", "ns", Neither, Max, |s| Some(s.watched?.system_ns as f64)),
     number("server_resident_bytes", "resident memory of the server", "B", Lower, Max, |s| Some(s.watched?.resident_bytes as f64)),
     number("server_voluntary_switches", "voluntary context switches", "count", Neither, Max, |s| Some(s.watched?.voluntary_switches? as f64)),
     number("server_involuntary_switches", "involuntary context switches", "count", Neither, Max, |s| Some(s.watched?.involuntary_switches? as f64)),
     number("burst_mean", "connections served per wake-up", "per wake-up", Neither, Mean, |s| s.bursts.as_ref()?.mean()),
-    number("hit_rate", "hit rate", "share", Neither, Mean, |s| share(s.hits, s.gets)),
+    number("hit_rate", "hit rate", "share", Neither, Sum, |s| Some(s.hits as f64)).per(|s| s.gets as f64),
     number("resident_share", "records resident after the prefill", "share", Neither, Mean, |s| s.resident),
     number("service_inversion", "service inversion", "ratio", Lower, Mean, |s| s.files.as_ref()?.service_inversion),
     number("bytes_received", "bytes received", "B", Neither, Sum, |s| Some(s.bytes_received as f64)),
@@ -77,7 +88,7 @@ const NUMBERS: [Number; 39] = [
     number("answered", "requests answered", "count", Neither, Sum, |s| Some(s.answered as f64)),
     number("censored", "requests censored", "count", Neither, Sum, |s| Some(s.censored as f64)),
     number("errors", "error replies", "count", Lower, Sum, |s| Some(s.errors as f64)),
-    number("failed_share", "requests that failed without an answer", "share", Lower, Mean, |s| share(s.failures.total(), s.sent)),
+    number("failed_share", "requests that failed without an answer", "share", Lower, Sum, |s| Some(s.failures.total() as f64)).per(|s| s.sent as f64),
     number("timed_out", "requests without an answer in time", "count", Lower, Sum, |s| Some(s.failures.timed_out as f64)),
     number("refused", "requests refused by the host", "count", Lower, Sum, |s| Some(s.failures.refused as f64)),
     number("closed", "requests whose connection ended", "count", Lower, Sum, |s| Some(s.failures.closed as f64)),
@@ -225,14 +236,11 @@ pub(super) fn summarise(
     summaries: &[Summary],
     connections: Option<u32>,
     failures_max: f64,
+    is_relay_limited: bool,
 ) -> Result<Summarised, String> {
     let mut measured = Measured::default();
     for number in &NUMBERS {
-        let values: Vec<f64> = summaries.iter().filter_map(number.of).collect();
-        // A sum or a mean over fewer generators would be of another load.
-        if values.len() == summaries.len()
-            && let Some(value) = number.across.of(&values)
-        {
+        if let Some(value) = number.over(summaries) {
             measured.metrics.insert(number.name.to_owned(), value);
         }
     }
@@ -268,7 +276,7 @@ pub(super) fn summarise(
         add_connection_bytes(only, connections, &mut measured);
     }
     after_a_stall(&mut measured);
-    measured.fault = judge(summaries, failures_max);
+    measured.fault = judge(summaries, failures_max, is_relay_limited);
     for summary in summaries {
         closed_loop_at_its_limit(summary, &mut measured);
     }
@@ -330,7 +338,7 @@ fn after_a_stall(measured: &mut Measured) {
     if longest <= limits::STALL_NS as f64 {
         return;
     }
-    for prefix in [RESPONSE, "service"] {
+    for prefix in [RESPONSE, "service", "measuring_response"] {
         for suffix in ["p999", "max"] {
             let name = format!("{prefix}_{suffix}_ns");
             if measured.metrics.contains_key(&name) {
@@ -342,18 +350,21 @@ fn after_a_stall(measured: &mut Measured) {
 }
 
 /// The rule for every trial of every experiment.
-fn judge(summaries: &[Summary], failures_max: f64) -> Option<Fault> {
+fn judge(summaries: &[Summary], failures_max: f64, is_relay_limited: bool) -> Option<Fault> {
     let fault = |class, reason: &str| {
         Some(Fault {
             class,
             reason: reason.to_owned(),
         })
     };
-    if summaries.iter().any(|it| !it.littles_law().holds) {
+    let client = |it: &'_ Summary| it.measuring_client.as_ref().map(|it| it.summary.clone());
+    let clients: Vec<Summary> = summaries.iter().filter_map(client).collect();
+    let all = || summaries.iter().chain(&clients);
+    if !all().all(|it| it.littles_law().holds) {
         let reason = "the requests counted as outstanding contradict the time stamps";
         return fault(FaultClass::Instrument, reason);
     }
-    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&Summary) -> u64| all().map(of).sum::<u64>();
     let most = failures_max * sum(|it| it.intended).max(1) as f64;
     // A late generator may lose requests, but it makes no server answer with an error.
     if sum(|it| it.errors) as f64 > most {
@@ -362,40 +373,34 @@ fn judge(summaries: &[Summary], failures_max: f64) -> Option<Fault> {
     if sum(|it| it.failures.no_port) > 0 {
         return fault(FaultClass::Invalid, "the generator had no free port");
     }
-    let is_late = |it: &Summary| it.generator_limited && it.response.is_some();
-    if summaries.iter().any(is_late) {
+    if all().any(|it| it.generator_limited && it.response.is_some()) {
         return fault(FaultClass::Invalid, "the generator was late");
     }
-    let lacks = |it: &Summary| it.agents.iter().any(|agent| agent.missing.is_some());
-    if summaries.iter().any(lacks) {
+    if is_relay_limited {
+        return fault(FaultClass::Invalid, relayed::LIMITED);
+    }
+    if all().any(|it| it.agents.iter().any(|agent| agent.missing.is_some())) {
         return fault(FaultClass::Invalid, "an agent was lost");
     }
     let failures = sum(|it| it.errors + it.failures.total() + it.lost_connections);
-    (failures as f64 > most)
-        .then(|| {
-            fault(
-                FaultClass::Failing,
-                "it loses connections or leaves requests unanswered",
-            )
-        })
-        .flatten()
+    match failures as f64 > most {
+        true => fault(
+            FaultClass::Failing,
+            "it loses connections or leaves requests unanswered",
+        ),
+        false => None,
+    }
 }
 
 /// A generator of a closed loop that was never idle would have asked for more: its rate is a lower
-/// bound of what the server can do, and its latencies are its own.
+/// bound of what the server can do, and its service times are its own. What defines the load of a
+/// closed loop, requests ÷ time, is what it is.
 fn closed_loop_at_its_limit(summary: &Summary, measured: &mut Measured) {
     if !summary.generator_limited || summary.response.is_some() {
         return;
     }
-    for name in [ACHIEVED_RPS, "requests_per_s", "clients_over_mean_rps"] {
-        if measured.metrics.contains_key(name) {
-            measured
-                .flags
-                .entry(name.to_owned())
-                .or_default()
-                .lower_bound = true;
-        }
-    }
+    let rate = measured.flags.entry(ACHIEVED_RPS.to_owned());
+    rate.or_default().lower_bound = true;
     for (suffix, ..) in POINTS {
         let flag = measured
             .flags
@@ -411,7 +416,7 @@ fn fails_slowly(measured: &mut Measured) {
     if !measured.fault.as_ref().is_some_and(fails) {
         return;
     }
-    for prefix in [RESPONSE, "service"] {
+    for prefix in [RESPONSE, "service", "measuring_response"] {
         for (suffix, ..) in POINTS {
             let name = format!("{prefix}_{suffix}_ns");
             if measured.metrics.contains_key(&name) {
@@ -476,7 +481,7 @@ mod tests {
     }
 
     fn measured(summaries: &[Summary]) -> Measured {
-        summarise(summaries, Some(8), 0.01).unwrap().measured
+        summarise(summaries, Some(8), 0.01, false).unwrap().measured
     }
 
     fn fault(change: impl Fn(&mut Summary)) -> Option<FaultClass> {
@@ -500,7 +505,7 @@ mod tests {
             counts: vec![3, 0, 1],
             connections: 6,
         });
-        let of = summarise(&[with_cost], Some(8), 0.01).unwrap();
+        let of = summarise(&[with_cost], Some(8), 0.01, false).unwrap();
         let value = |name: &str| of.measured.metric(name);
         assert_eq!(of.answers, 80.0);
         assert_eq!(value("response_p999_ns"), Some(99_900.0));

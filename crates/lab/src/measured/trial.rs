@@ -12,7 +12,7 @@ use std::time::Duration;
 use ::load::summary::Summary;
 use hosts::{Hosts, RelayRecord};
 use power::root::Root;
-use report::record::{Factors, Fault, FaultClass, Measured};
+use report::record::Factors;
 use sys::machine::Ticks;
 use units::duration_argument;
 
@@ -104,13 +104,8 @@ pub(super) fn perform(
             measured.metrics.insert((*name).to_owned(), share);
         }
     }
-    if let Some(record) = &done.relay
-        && relayed::add(record, measured)
-    {
-        measured.fault.get_or_insert_with(|| Fault {
-            class: FaultClass::Invalid,
-            reason: relayed::LIMITED.to_owned(),
-        });
+    if let Some(record) = &done.relay {
+        relayed::add(record, measured);
     }
     if let Some(energy) = &done.energy {
         energy.add(done.requests, measured);
@@ -237,24 +232,43 @@ impl Staged<'_> {
             clients: if table.has_agents() { 1 } else { self.clients },
             ..self.task("the generator", &command, &table.input)
         };
-        let output = context.log(trial.id, "stdout");
+        // Of several generators, which start together, the first one's.
+        let output = context.log(
+            trial.id,
+            if task.clients > 1 {
+                "stdout-0"
+            } else {
+                "stdout"
+            },
+        );
+        let interval = Interval::new(&output, warmup, interval);
         let mut windows = Windows {
-            interval: Interval::new(&output, warmup, interval),
-            relay: RelayWindow::begin(self.hosts)?,
-            energy: None,
+            // Without a warm-up nothing tells when the interval begins: all of the load is it.
+            energy: interval
+                .pause()
+                .is_none()
+                .then(|| EnergyWindow::begin(Root::machine())),
             used: None,
+            interval,
+            relay: RelayWindow::begin(self.hosts)?,
         };
         let mut watch = || windows.advance();
         // A generator is not on the server's disk.
         let words = self.words.off_disk();
         let (ended, noted) = task.run(&words, beside, context, &mut watch)?;
         notes.extend(noted);
-        let (relay, energy) = (windows.relay.end()?, windows.used);
+        // A generator may exit before the end of its interval is noticed.
+        let energy = windows
+            .used
+            .or_else(|| windows.energy.map(EnergyWindow::end));
+        let relay = windows.relay.end()?;
         let mut summaries = Vec::new();
         for of in &ended {
             summaries.push(summary::parse(&read(&of.logs.summary)?).map_err(TrialError::Failed)?);
         }
-        let mut done = self.summarised(&summaries, Some(load.config.connections), &ended)?;
+        let is_late = relay.as_ref().is_some_and(relayed::is_limit);
+        let connections = Some(load.config.connections);
+        let mut done = self.summarised(&summaries, connections, &ended, is_late)?;
         // Record and histograms hold the summary now. A rejected one remains for inspection.
         for of in &ended {
             fs::remove_file(&of.logs.summary).map_err(Error::file("remove", &of.logs.summary))?;
@@ -303,6 +317,10 @@ impl Staged<'_> {
             words.push("--watch-bursts".to_owned());
             words.extend(server.prefill.then(|| "--prefill".to_owned()));
         }
+        if load.is_separate() {
+            // The same records as all clients have, and other requests.
+            words.extend(["--repeat", "{client}"].map(str::to_owned));
+        }
         words.extend(agents.map(Agents::arguments).unwrap_or_default());
         words
     }
@@ -343,19 +361,21 @@ impl Staged<'_> {
                 summaries.push(found.map_err(TrialError::Failed)?);
             }
         }
-        let mut done = self.summarised(&summaries, None, &ended)?;
+        let is_late = relay.as_ref().is_some_and(relayed::is_limit);
+        let mut done = self.summarised(&summaries, None, &ended, is_late)?;
         done.performed.measured.metrics.extend(own(&ended));
         done.performed.notes.splice(0..0, notes);
+        let seconds = energy.elapsed.as_secs_f64();
+        if let Some(interval_ns) = done.performed.measured.metric("duration_ns") {
+            // The energy is that of the whole program: its power, divided by the rate.
+            done.requests = done.requests.map(|it| it / interval_ns * 1e9 * seconds);
+        }
         if let Some(name) = &table.requests {
             let unit = self.setup.metric.iter().find(|it| it.name() == name);
             let is_rate = unit.is_some_and(|it| it.unit() == "/s");
             let value = done.performed.measured.valid(name);
-            let seconds = if is_rate {
-                energy.elapsed.as_secs_f64()
-            } else {
-                1.0
-            };
-            done.requests = value.map(|it| it * seconds);
+            let of_metric = if is_rate { seconds } else { 1.0 };
+            done.requests = value.map(|it| it * of_metric);
         }
         Ok(Done {
             relay,
@@ -370,17 +390,13 @@ impl Staged<'_> {
         summaries: &[Summary],
         connections: Option<u32>,
         ended: &[Ended],
+        is_relay_limited: bool,
     ) -> Result<Done, TrialError> {
         let setup = self.setup;
-        let (mut measured, mut histograms) = (Measured::default(), Vec::new());
-        let mut requests = None;
-        if !summaries.is_empty() {
-            let of = summary::summarise(summaries, connections, setup.failures_max);
-            let of = of.map_err(TrialError::Failed)?;
-            measured = of.measured;
-            requests = Some(of.answers);
-            histograms = of.histograms;
-        }
+        let of = summary::summarise(summaries, connections, setup.failures_max, is_relay_limited);
+        let of = of.map_err(TrialError::Failed)?;
+        let (mut measured, histograms) = (of.measured, of.histograms);
+        let requests = Some(of.answers).filter(|_| !summaries.is_empty());
         let metrics = metrics_from(setup, None);
         let mut each = Vec::new();
         for (number, of) in ended.iter().enumerate() {
@@ -448,6 +464,9 @@ struct Windows<'a> {
 impl Windows<'_> {
     /// Returns after which time to look again.
     fn advance(&mut self) -> Result<Duration, TrialError> {
+        if let Some(energy) = &mut self.energy {
+            energy.sample();
+        }
         if let Some(edge) = self.interval.advance() {
             // Its counters are as of now, and the relay's wait until they are taken.
             match edge {
@@ -543,7 +562,8 @@ pub(super) fn add_versions(
     let own = context.options.curtail.to_string_lossy().into_owned();
     for nth in 0..setup.server.len() {
         let server = &setup.server[nth];
-        if server.skipped.is_some() || server.ready.is_some() {
+        // On a disk, it may not start without its files.
+        if server.skipped.is_some() || server.ready.is_some() || setup.disk.is_some() {
             continue;
         }
         // The arguments may contain factors: those of the server's first cell.
