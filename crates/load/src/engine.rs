@@ -44,12 +44,13 @@ use sys::clock::{monotonic_ns, thread_cpu_ns, unix_less_monotonic_ns};
 use sys::poll::{Events, Poll};
 use workload::Request;
 
+use crate::arrivals::Arrivals;
 use crate::batch::Batch;
 use crate::carrier::Carrier;
 use crate::error::Error;
 use crate::limits::{
     EVENTS_MAX, RECEIVE_BYTES_MAX, SCRIPT_REST_NS, SENDS_PER_ITERATION_MAX, SIZED_SAMPLE_MAX,
-    SPIN_NS, STOP_CHECK_NS, UNINTERRUPTED_MAX_NS, WAITING_MAX, WAKE_UP_LATENCY_NS,
+    SPIN_NS, STOP_CHECK_NS, UNINTERRUPTED_MAX_NS, WAITING_MAX,
 };
 use crate::metrics::{Recorded, Totals, Window};
 use crate::sized_sample::SizedSample;
@@ -116,12 +117,8 @@ pub(crate) struct Engine<C: Carrier> {
     alive: usize,
     /// When the last wait returned.
     wait_end_ns: u64,
-    /// When the last wait began.
-    wait_start_ns: u64,
-    /// Lower bound of the arrival time of the bytes that the last wait reported.
-    earliest_arrival_ns: u64,
-    /// Whether bytes that had arrived before the last wait may still be unread.
-    has_unread: bool,
+    /// When the bytes that are not yet read can have arrived.
+    arrivals: Arrivals,
     /// The time span of the last wait with a zero timeout that took longer than
     /// [`UNINTERRUPTED_MAX_NS`]. A request that became due within it counts as interrupted.
     interruption_ns: RangeInclusive<u64>,
@@ -190,9 +187,7 @@ impl<C: Carrier> Engine<C> {
             unanswered: 0,
             alive,
             wait_end_ns: 0,
-            wait_start_ns: 0,
-            earliest_arrival_ns: 0,
-            has_unread: false,
+            arrivals: Arrivals::default(),
             interruption_ns: 0..=0,
             unix_offset_ns: unix_less_monotonic_ns(),
             cpu_at_start_ns: None,
@@ -210,6 +205,9 @@ impl<C: Carrier> Engine<C> {
     pub(crate) fn run(mut self, timeline: Timeline) -> Result<Outcome, Error> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
+        if !self.options.spin {
+            self.arrivals.watch_run_delay();
+        }
         if !self.open_loop {
             // No request is sent before the start. Without a warm-up, its answer would be recorded
             // in the first measured window.
@@ -238,8 +236,10 @@ impl<C: Carrier> Engine<C> {
                 .map_err(Error::system("wait for answers"))?;
             let previous_ns = now_ns;
             now_ns = monotonic_ns();
-            self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
-            self.has_unread = events.len() == EVENTS_MAX;
+            self.wait_end_ns = now_ns;
+            self.arrivals
+                .record_wait(waits_from_ns, now_ns, timeout_ns > 0);
+            self.arrivals.has_unread = events.len() == EVENTS_MAX;
             // `expire` may receive answers, including those that arrived after the wait returned.
             if C::TIMES_OUT {
                 self.expire(now_ns, &mut buffer);
@@ -274,23 +274,6 @@ impl<C: Carrier> Engine<C> {
             now_ns = monotonic_ns();
         }
         Ok(self.finish())
-    }
-
-    /// Records when a wait began and ended, and computes a lower bound of the arrival time of the
-    /// bytes that the wait reported. There are three cases:
-    ///
-    /// 1. The wait slept: the bytes arrived at most [`WAKE_UP_LATENCY_NS`] before it returned.
-    /// 2. The wait did not sleep, and all bytes that the previous wait reported have been read: the
-    ///    bytes arrived after the previous wait began. Otherwise it would have reported them.
-    /// 3. The wait did not sleep, and bytes that the previous wait reported may be unread: the
-    ///    bound is not changed.
-    fn record_wait(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {
-        if may_sleep && now_ns - waits_from_ns > WAKE_UP_LATENCY_NS {
-            self.earliest_arrival_ns = now_ns - WAKE_UP_LATENCY_NS;
-        } else if !self.has_unread {
-            self.earliest_arrival_ns = self.wait_start_ns;
-        }
-        (self.wait_start_ns, self.wait_end_ns) = (waits_from_ns, now_ns);
     }
 
     /// Ends the windows whose boundary has passed. Reads the thread's processor time at both ends

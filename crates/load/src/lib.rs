@@ -31,6 +31,7 @@
 
 pub mod agents;
 mod aggregate;
+mod arrivals;
 mod batch;
 mod carrier;
 mod config;

@@ -86,8 +86,8 @@ pub const UNINTERRUPTED_MAX_NS: u64 = 15_000;
 /// The limit like [`UNINTERRUPTED_MAX_NS`] for a send that first opens a connection. Such a send
 /// usually takes about 25 µs.
 pub const UNINTERRUPTED_CONNECT_MAX_NS: u64 = 100_000;
-/// Longest time from the arrival of bytes to the wake-up of the thread that waits for them, on a
-/// machine with no other work.
+/// Longest time from the arrival of bytes until the thread that waits for them reads the clock,
+/// without the time in which the thread is ready but another one has its processor.
 pub const WAKE_UP_LATENCY_NS: u64 = 100_000;
 /// Maximum number of bytes of a server's answer to `stats curtail`.
 pub const STATS_LEN_MAX: u64 = 64 << 10;

@@ -1,7 +1,10 @@
-//! Attributes of the calling thread: its processors, its priority and the precision of its sleeps.
+//! Attributes of the calling thread: its processors, its priority, the precision of its sleeps, and
+//! how long it waited for a processor.
 
+use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
 
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
@@ -80,9 +83,58 @@ pub fn sleep_precisely() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
+/// The run delay of a thread: how long it was ready to run, but had no processor, since it began
+/// (`schedstat` in proc(5)). Reading it takes about half a microsecond.
+#[derive(Debug)]
+pub struct RunDelay(File);
+
+impl RunDelay {
+    /// Opens the run delay of the calling thread.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted, or the kernel was built without `CONFIG_SCHED_INFO`.
+    pub fn open() -> io::Result<Self> {
+        File::open("/proc/thread-self/schedstat").map(Self)
+    }
+
+    /// Nanoseconds. None: the kernel's text has another form.
+    #[must_use]
+    pub fn total_ns(&self) -> Option<u64> {
+        // Three numbers of at most 20 digits each: time run, time ready, times run.
+        let mut text = [0; 64];
+        let len = self.0.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..len]).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    #[test]
+    fn run_delay_grows_while_two_threads_share_a_processor() {
+        let cpu = allowed_cpus().unwrap()[0];
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let rival = || {
+                pin(&[cpu]).unwrap();
+                while !ended.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            };
+            scope.spawn(rival);
+            scope.spawn(|| {
+                pin(&[cpu]).unwrap();
+                let delay = RunDelay::open().unwrap();
+                let before_ns = delay.total_ns().unwrap();
+                while delay.total_ns().unwrap() < before_ns + 1_000_000 {}
+                ended.store(true, Ordering::Relaxed);
+            });
+        });
+    }
 
     #[test]
     fn go_real_time_sets_the_policy_or_reports_missing_permission() {

@@ -44,7 +44,7 @@ impl<C: Carrier> Engine<C> {
                 if connection.is_none_or(|it| it.in_flight().is_empty()) {
                     break;
                 }
-                self.has_unread |= count == C::RECEIVES_MAX;
+                self.arrivals.has_unread |= count == C::RECEIVES_MAX;
             }
         }
         let Some(now_ns) = received_ns else {
@@ -65,13 +65,13 @@ impl<C: Carrier> Engine<C> {
             Ok(received) => received,
             Err(error) => {
                 // A UDP socket reports an error before it returns datagrams that have arrived.
-                self.has_unread |= C::RECEIVES_MAX > 1;
+                self.arrivals.has_unread |= C::RECEIVES_MAX > 1;
                 self.handle_error(number, &error);
                 return None;
             }
         };
         let now_ns = monotonic_ns();
-        self.has_unread |= len == buffer.len();
+        self.arrivals.has_unread |= len == buffer.len();
         self.totals
             .outstanding_count
             .advance(self.in_flight, now_ns);
@@ -137,9 +137,11 @@ impl<C: Carrier> Engine<C> {
         self.totals
             .outstanding
             .answered(self.timeline.clamped(answered_ns));
+        // No answer arrives before its request was sent.
+        let earliest_ns = self.arrivals.earliest_ns.max(request.sent_ns);
         self.totals
             .outstanding_count
-            .unread(self.earliest_arrival_ns, arrival.received_ns);
+            .unread(earliest_ns, arrival.received_ns);
         self.window.counts.answered += 1;
         self.window.counts.errors += error;
         if op.reads() {

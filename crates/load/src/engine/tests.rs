@@ -287,7 +287,7 @@ fn littles_law_of_one_request(distort: impl FnOnce(&mut TextEngine)) -> measure:
     let sent_ns = engine.slots[0].connection.as_ref().unwrap().in_flight()[0].sent_ns;
     let mut events = Events::with_capacity(1);
     engine.poll.wait(&mut events, None).unwrap();
-    engine.earliest_arrival_ns = sent_ns + DELAY.as_nanos() as u64;
+    engine.arrivals.earliest_ns = sent_ns + DELAY.as_nanos() as u64;
     engine.wait_end_ns = monotonic_ns();
     distort(&mut engine);
     engine.receive(0, &mut [0; 64], monotonic_ns());

@@ -136,14 +136,14 @@ fn receive_together(count: usize) -> Engine<Udp> {
     engine
 }
 
-/// `Engine::record_wait` computes a lower bound of the arrival time of answers. For this,
+/// `Arrivals::record` computes a lower bound of the arrival time of answers. For this,
 /// `Engine::receive` must receive all answers that have arrived, or set `has_unread`.
 #[test]
 fn receive_takes_all_answers_that_have_arrived_or_records_that_some_are_unread() {
     let engine = receive_together(3);
-    assert_eq!((in_flight(&engine), engine.has_unread), (0, false));
+    assert_eq!((in_flight(&engine), engine.arrivals.has_unread), (0, false));
     let many = receive_together(Udp::RECEIVES_MAX + 2);
-    assert_eq!((in_flight(&many), many.has_unread), (2, true));
+    assert_eq!((in_flight(&many), many.arrivals.has_unread), (2, true));
 }
 
 #[test]
