@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use report::record::{Host, Plan, Record, Value};
+use report::record::{FaultClass, Host, Plan, Record, Value};
 
 use crate::limits::CONSECUTIVE_FAILURES;
 use crate::tests::gate::Fixture;
@@ -248,6 +248,34 @@ fn a_server_that_exits_under_load_fails_the_trial() {
     assert_eq!(
         reason,
         "server exited during the trial (exit status: 4): fake crash"
+    );
+    fixture.assert_no_processes_left();
+}
+
+#[test]
+fn a_server_that_refuses_is_named_first() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let plan = second(&fixture, "fake", "refuses").plan(&options).unwrap();
+    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    assert_eq!(outcome.measured, 12);
+    for trial in trials(&outcome.folder) {
+        let fault = trial.measured().unwrap().fault.as_ref();
+        let class = fault.map(|it| it.class);
+        let expected = (server(&trial) == "second").then_some(FaultClass::Failing);
+        assert_eq!(class, expected, "{}", trial.id);
+    }
+    let run = report::Run::open(&outcome.folder).unwrap();
+    let complaints = crate::health::complaints(&run, None);
+    assert!(
+        complaints[0].starts_with("no trial succeeded: second"),
+        "{complaints:?}"
+    );
+    let summary = report::text_summary(&run);
+    let first = summary.lines().next().unwrap_or_default();
+    assert!(
+        first.contains("second") && first.contains("fails"),
+        "{summary}"
     );
     fixture.assert_no_processes_left();
 }
