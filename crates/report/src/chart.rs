@@ -13,38 +13,26 @@
 
 pub(crate) mod axis;
 mod frame;
-pub(crate) mod legend;
+mod legend;
 pub(crate) mod mark;
-mod palette;
-pub(crate) mod side;
+pub(crate) mod palette;
 pub(crate) mod svg;
+mod symbols;
 mod words;
 
+use self::axis::{PLOT_LEFT, PLOT_WIDTH};
+use self::frame::{Field, Plot};
 use self::legend::Legend;
-use self::mark::Scene;
-use self::side::Side;
-use self::svg::{Svg, coordinate, escaped};
+use self::mark::{Rows, Scene, Words};
+use self::palette::{INK, PAPER, SOFT_INK};
+use self::svg::{Svg, WIDTH, coordinate, escaped};
 use crate::limits;
 
-pub(crate) use self::palette::{CurveStyle, DASHES, Ramp};
-pub(crate) use self::words::Words;
-
-/// Width of every figure, in pixels; the height follows from legend and notes.
-const WIDTH: f64 = 760.0;
-/// Left edge of the plot of most kinds.
-pub(crate) const PLOT_LEFT: f64 = 84.0;
-const PLOT_RIGHT: f64 = 736.0;
-/// Height of the plot of most kinds.
-pub(crate) const PLOT_HEIGHT: f64 = 360.0;
 /// Below the plot: tick labels and the title of the axis.
 const AXIS_HEIGHT: f64 = 54.0;
 const HEADING_HEIGHT: f64 = 62.0;
 const NOTE_LINE: f64 = 16.0;
 const NOTE_SIZE: f64 = 11.5;
-
-const INK: &str = "#000000";
-const PAPER: &str = "#FFFFFF";
-const SOFT_INK: &str = "#444444";
 
 /// A finished figure.
 #[derive(Debug, Clone)]
@@ -66,60 +54,6 @@ pub(crate) struct Drawing {
     crop: (f64, f64),
 }
 
-/// The rows of the table beside a figure.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Rows {
-    pub(crate) header: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
-}
-
-impl Rows {
-    /// The rows as CSV.
-    pub(crate) fn csv(&self) -> Vec<u8> {
-        let mut table = csv::Writer::from_writer(Vec::new());
-        // Only a failing writer, or rows of other lengths than the header's, fail; a vector does
-        // not.
-        let _ = table.write_record(&self.header);
-        for row in &self.rows {
-            let _ = table.write_record(row);
-        }
-        table.into_inner().unwrap_or_default()
-    }
-}
-
-/// The rectangle of the data, pixels.
-#[derive(Debug, Clone, Copy)]
-struct Plot {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
-}
-
-/// Maps values to pixels.
-struct Field<'a> {
-    plot: Plot,
-    x: &'a Side,
-    y: &'a Side,
-}
-
-impl Field<'_> {
-    /// None: the axis cannot hold it.
-    fn pixel_x(&self, x: f64) -> Option<f64> {
-        let share = self.x.axis.share(self.x.axis.position(x)?);
-        Some(self.plot.left + share * self.plot.width)
-    }
-
-    fn pixel_y(&self, y: f64) -> Option<f64> {
-        let share = self.y.axis.share(self.y.axis.position(y)?);
-        Some(self.plot.top + (1.0 - share) * self.plot.height)
-    }
-
-    fn bottom(&self) -> f64 {
-        self.plot.top + self.plot.height
-    }
-}
-
 /// Draws a figure. `about` is a line on what was measured.
 pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
     let legend = Legend::of(&scene);
@@ -127,7 +61,7 @@ pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
     let plot = Plot {
         left: scene.left,
         top: HEADING_HEIGHT + legend.height(),
-        width: PLOT_RIGHT - scene.left,
+        width: PLOT_LEFT + PLOT_WIDTH - scene.left,
         height: words.map_or(scene.height, |words| words.height(&scene)),
     };
     let mut notes = scene.notes.clone();
@@ -184,7 +118,7 @@ fn in_plot(svg: &mut Svg, stem: &str, field: &Field, scene: &Scene) {
     svg.group(&format!(
         r#"class="data" clip-path="url(#{clip})" data-plot="{left} {top} {width} {height}"{}"#,
         // Between names there are no values to zoom to.
-        match field.x.has_names() || field.y.has_names() {
+        match field.x.axis.is_of_names || field.y.axis.is_of_names {
             true => String::new(),
             false => format!(
                 r#" data-x="{}" data-y="{}""#,
@@ -197,7 +131,7 @@ fn in_plot(svg: &mut Svg, stem: &str, field: &Field, scene: &Scene) {
     svg.raw(&format!(
         "<clipPath id=\"{clip}\"><rect {area}/></clipPath>\n"
     ));
-    mark::draw(svg, field, scene);
+    symbols::draw(svg, field, scene);
     svg.close();
 }
 

@@ -1,6 +1,17 @@
-//! Axes: range and labels.
+//! Axes: range, title and labels.
+
+use super::svg;
+use crate::record::Unit;
+use crate::units;
 
 pub(crate) use crate::figure::Scale;
+
+/// Left edge of the plot of most kinds, and its width. Pixels.
+pub(crate) const PLOT_LEFT: f64 = 84.0;
+pub(crate) const PLOT_WIDTH: f64 = 652.0;
+/// Size of the labels, and greatest width of a name along an axis. Pixels.
+pub(crate) const LABEL_SIZE: f64 = 12.5;
+pub(crate) const NAMES: f64 = 190.0;
 
 /// Greatest magnitude of a value that an axis can hold: steps and margins must be finite.
 const GREATEST: f64 = 1e300;
@@ -179,6 +190,110 @@ fn logarithmic(least: f64, greatest: f64) -> Axis {
     Axis {
         between: between.into_iter().map(position).collect(),
         ..Axis::new(Scale::Log, below, above, labelled.into_iter().map(position))
+    }
+}
+
+/// An axis with its title and its labels.
+#[derive(Debug, Clone)]
+pub(crate) struct Side {
+    pub(crate) axis: Axis,
+    pub(crate) title: String,
+    /// One for each of [`Axis::labelled`]; empty if it has no room.
+    pub(crate) labels: Vec<String>,
+    /// The unit by which the page's script labels a zoomed axis.
+    unit: String,
+}
+
+impl Side {
+    pub(crate) fn new(
+        axis: Axis,
+        title: &str,
+        unit: String,
+        label: impl Fn(f64) -> String,
+    ) -> Self {
+        let labels = axis.labelled.iter().map(|&at| label(axis.value(at)));
+        Self {
+            labels: labels.collect(),
+            axis,
+            title: title.to_owned(),
+            unit,
+        }
+    }
+
+    /// Labels of numbers in a unit, or converted to another one.
+    pub(crate) fn of_unit(
+        unit: Option<&Unit>,
+        shown: Option<&Unit>,
+        axis: Axis,
+        title: &str,
+    ) -> Self {
+        let greatest = axis.greatest();
+        let factor = match (unit, shown) {
+            (Some(unit), None) => {
+                let label = |value| unit.tick(value, greatest);
+                return Self::new(axis, title, unit.script(), label);
+            }
+            (Some(unit), Some(shown)) => unit.to(shown).unwrap_or(1.0),
+            (None, _) => 1.0,
+        };
+        let script = match factor {
+            1.0 => "count".to_owned(),
+            // The name that pages have had from the first.
+            1e-3 => "micro".to_owned(),
+            _ => format!("count:{factor}"),
+        };
+        Self::new(axis, title, script, |value| units::plain(value * factor))
+    }
+
+    /// Names; long ones are shortened to `width` pixels.
+    pub(crate) fn of_names(title: &str, names: &[String], width: f64) -> Self {
+        let label = |at: f64| {
+            let name = names.get(at.round().max(0.0) as usize);
+            name.map_or_else(String::new, |name| svg::fitted(name, LABEL_SIZE, width))
+        };
+        let axis = Axis::of_names(names.len());
+        Self::new(axis, title, "count".to_owned(), label)
+    }
+
+    /// Drops labels that would overlap others within `width` pixels. Their lines remain.
+    pub(crate) fn thinned(mut self, width: f64) -> Self {
+        let axis = &self.axis;
+        let mut free = f64::NEG_INFINITY;
+        let mut order: Vec<usize> = (0..axis.labelled.len()).collect();
+        order.sort_by(|&a, &b| axis.labelled[a].total_cmp(&axis.labelled[b]));
+        for index in order {
+            let half = svg::width(&self.labels[index], LABEL_SIZE) / 2.0;
+            let middle = axis.share(axis.labelled[index]) * width;
+            if middle - half < free {
+                self.labels[index].clear();
+            } else {
+                free = middle + half;
+            }
+        }
+        self
+    }
+
+    /// How far names reach below a plot of that width, if they stand askew because they would
+    /// overlap otherwise.
+    pub(crate) fn askew(&self, width: f64) -> Option<f64> {
+        let axis = &self.axis;
+        let widths = self
+            .labels
+            .iter()
+            .map(|label| svg::width(label, LABEL_SIZE));
+        let widest = widths.fold(0.0, f64::max);
+        let is_crowded = widest > width / (axis.end - axis.start) - 4.0;
+        (axis.is_of_names && is_crowded).then_some(0.58 * widest - 8.0)
+    }
+
+    /// The axis as the page's script reads it.
+    pub(crate) fn script(&self) -> String {
+        let axis = &self.axis;
+        let scale = match axis.scale {
+            Scale::Log => "log",
+            Scale::Linear | Scale::Fitted => "linear",
+        };
+        format!("{scale} {} {} {}", axis.start, axis.end, self.unit)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Frame, grid and labels of a figure.
 
-use super::side::{LABEL_SIZE, Side};
-use super::svg::{self, coordinate};
-use super::{Field, INK, Svg, WIDTH};
+use super::axis::{LABEL_SIZE, Side};
+use super::palette::INK;
+use super::svg::{self, Svg, WIDTH, coordinate};
 
 /// Size of the titles of the axes, pixels.
 const TITLE_SIZE: f64 = 13.0;
@@ -14,6 +14,39 @@ const LABEL_GAP: f64 = 8.0;
 const AXIS: &str = "#333333";
 const GRID: &str = "#DDDDDD";
 const FAINT_GRID: &str = "#EEEEEE";
+
+/// The rectangle of the data, pixels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plot {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+/// Maps values to pixels.
+pub(super) struct Field<'a> {
+    pub(super) plot: Plot,
+    pub(super) x: &'a Side,
+    pub(super) y: &'a Side,
+}
+
+impl Field<'_> {
+    /// None: the axis cannot hold it.
+    pub(super) fn pixel_x(&self, x: f64) -> Option<f64> {
+        let share = self.x.axis.share(self.x.axis.position(x)?);
+        Some(self.plot.left + share * self.plot.width)
+    }
+
+    pub(super) fn pixel_y(&self, y: f64) -> Option<f64> {
+        let share = self.y.axis.share(self.y.axis.position(y)?);
+        Some(self.plot.top + (1.0 - share) * self.plot.height)
+    }
+
+    pub(super) fn bottom(&self) -> f64 {
+        self.plot.top + self.plot.height
+    }
+}
 
 /// Draws frame, grid, labels and titles of the axes.
 pub(super) fn draw(svg: &mut Svg, field: &Field) {

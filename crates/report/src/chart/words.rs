@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::mark::{GREY, Mark, Scene, Shape, State};
-use super::svg::{self, Svg, coordinate, escaped};
-use super::{INK, SOFT_INK, WIDTH};
+use super::mark::{Mark, Scene, Shape, State, Words};
+use super::palette::{GREY, INK, SOFT_INK};
+use super::svg::{self, Svg, WIDTH, coordinate, escaped};
 use crate::limits;
 
 const LEFT: f64 = 16.0;
@@ -15,15 +15,6 @@ const LINE: f64 = 13.0;
 /// numbers far apart are hard to compare.
 const NAMES: f64 = 220.0;
 const COLUMN: f64 = 150.0;
-
-/// The names of rows and columns. A mark at (2, 1) stands in the third column of the second row.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Words {
-    pub(crate) caption: String,
-    pub(crate) corner: String,
-    pub(crate) rows: Vec<String>,
-    pub(crate) columns: Vec<String>,
-}
 
 impl Words {
     /// Whether the picture lacks rows or columns.

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use super::{Figure, FigureKind};
-use crate::figures::is_fit;
 use crate::limits;
 use crate::record::{Better, Metric, Plan, Value};
 use crate::units;
@@ -290,4 +289,10 @@ fn nearest(name: &str, names: Vec<&str>) -> String {
         (true, 1..=12) => format!("known: {}", units::listed(&quoted(names))),
         (true, count) => format!("none of the {count} known names is similar"),
     }
+}
+
+/// Whether a name is fit for a part of a file name.
+pub(crate) fn is_fit(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    name.len() <= limits::FILE_NAME_CHARACTERS && name.chars().all(is_plain)
 }

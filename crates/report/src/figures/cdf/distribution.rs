@@ -5,8 +5,8 @@ use std::path::{Component, Path};
 
 use measure::Histogram;
 
-use super::super::panel::{Panel, Point, Trial};
-use super::super::summary::counting;
+use super::super::panel::Panel;
+use super::super::point::{Point, Trial, counting};
 use crate::chart::mark::State;
 use crate::limits;
 use crate::read::read_bounded;
