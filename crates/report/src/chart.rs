@@ -20,8 +20,8 @@ pub(crate) mod svg;
 mod symbols;
 mod words;
 
-use self::axis::{PLOT_LEFT, PLOT_WIDTH};
-use self::frame::{Field, Plot};
+use self::axis::{PLOT_LEFT, PLOT_WIDTH, Side};
+use self::frame::Field;
 use self::legend::Legend;
 use self::mark::{Rows, Scene, Words};
 use self::palette::{INK, PAPER, SOFT_INK};
@@ -58,22 +58,25 @@ pub(crate) struct Drawing {
 pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
     let legend = Legend::of(&scene);
     let words = scene.words.as_ref();
-    let plot = Plot {
+    let (x, y) = (&scene.axes.0, &scene.axes.1);
+    let field = Field {
         left: scene.left,
         top: HEADING_HEIGHT + legend.height(),
         width: PLOT_LEFT + PLOT_WIDTH - scene.left,
         height: words.map_or(scene.height, |words| words.height(&scene)),
+        x,
+        y,
     };
     let mut notes = scene.notes.clone();
     if words.is_some_and(Words::is_cut) {
         notes.push("The picture has a part of the rows and columns, the CSV all.".to_owned());
     }
-    let note_lines = note_lines(&notes);
     let below = match words {
         Some(_) => 10.0,
-        None => AXIS_HEIGHT + scene.axes.0.askew(plot.width).unwrap_or_default(),
+        None => AXIS_HEIGHT + x.askew(field.width).unwrap_or_default(),
     };
-    let bottom = plot.top + plot.height + below;
+    let bottom = field.bottom() + below;
+    let note_lines = note_lines(&notes);
     let height = bottom + note_lines.len() as f64 * NOTE_LINE + 10.0;
 
     let mut svg = Svg::default();
@@ -82,17 +85,14 @@ pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
     heading(&mut svg, &scene.title, about);
     legend.draw(&mut svg, HEADING_HEIGHT);
     match words {
-        Some(words) => words.draw(&mut svg, &scene, plot.top),
+        Some(words) => words.draw(&mut svg, &scene, field.top),
         None => {
-            let (x, y) = (&scene.axes.0, &scene.axes.1);
-            let field = Field { plot, x, y };
             frame::draw(&mut svg, &field);
             in_plot(&mut svg, &stem, &field, &scene);
         }
     }
-    svg.group(&format!(
-        r#"class="notes" font-size="{NOTE_SIZE}" fill="{SOFT_INK}""#
-    ));
+    let small = format!(r#"font-size="{NOTE_SIZE}" fill="{SOFT_INK}""#);
+    svg.group(&format!(r#"class="notes" {small}"#));
     for (index, line) in note_lines.iter().enumerate() {
         svg.text((16.0, bottom + 12.0 + index as f64 * NOTE_LINE), "", line);
     }
@@ -112,20 +112,20 @@ pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
 
 /// The marks, clipped to the plot.
 fn in_plot(svg: &mut Svg, stem: &str, field: &Field, scene: &Scene) {
-    let plot = field.plot;
     let clip = escaped(&format!("clip-{stem}"));
-    let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(coordinate);
-    svg.group(&format!(
-        r#"class="data" clip-path="url(#{clip})" data-plot="{left} {top} {width} {height}"{}"#,
-        // Between names there are no values to zoom to.
-        match field.x.axis.is_of_names || field.y.axis.is_of_names {
-            true => String::new(),
-            false => format!(
-                r#" data-x="{}" data-y="{}""#,
-                field.x.script(),
-                field.y.script()
-            ),
+    let area = [field.left, field.top, field.width, field.height];
+    let [left, top, width, height] = area.map(coordinate);
+    let plot = format!(r#"data-plot="{left} {top} {width} {height}""#);
+    // Between names there are no values to zoom to.
+    let zoom = match field.x.axis.is_of_names || field.y.axis.is_of_names {
+        true => String::new(),
+        false => {
+            let [x, y] = [field.x, field.y].map(Side::script);
+            format!(r#" data-x="{x}" data-y="{y}""#)
         }
+    };
+    svg.group(&format!(
+        r#"class="data" clip-path="url(#{clip})" {plot}{zoom}"#
     ));
     let area = format!(r#"x="{left}" y="{top}" width="{width}" height="{height}""#);
     svg.raw(&format!(
@@ -173,20 +173,14 @@ fn heading(svg: &mut Svg, title: &str, about: &str) {
     svg.group(r#"class="heading""#);
     let font = format!(r#"font-size="17" font-weight="600" fill="{INK}""#);
     svg.text((16.0, 28.0), &font, &svg::fitted(title, 18.0, WIDTH - 32.0));
-    let about = svg::fitted(about, 12.0, WIDTH - 32.0);
-    svg.text(
-        (16.0, 47.0),
-        &format!(r#"font-size="12" fill="{SOFT_INK}""#),
-        &about,
-    );
+    let font = format!(r#"font-size="12" fill="{SOFT_INK}""#);
+    svg.text((16.0, 47.0), &font, &svg::fitted(about, 12.0, WIDTH - 32.0));
     svg.close();
 }
 
 fn note_lines(notes: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> = notes
-        .iter()
-        .flat_map(|note| svg::wrapped(note, NOTE_SIZE, WIDTH - 32.0))
-        .collect();
+    let wrapped = |note: &String| svg::wrapped(note, NOTE_SIZE, WIDTH - 32.0);
+    let mut lines: Vec<String> = notes.iter().flat_map(wrapped).collect();
     if lines.len() > limits::NOTE_LINES {
         lines.truncate(limits::NOTE_LINES - 1);
         lines.push("… continued in report.html".to_owned());

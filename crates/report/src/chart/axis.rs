@@ -24,13 +24,11 @@ const LEAST_RANGE: f64 = 1e-12;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) scale: Scale,
-    /// Position of the lower end.
+    /// Positions of its ends.
     pub(crate) start: f64,
-    /// Position of the upper end.
     pub(crate) end: f64,
-    /// Positions with a line and a label.
+    /// Positions with a line and a label, and with a faint line.
     pub(crate) labelled: Vec<f64>,
-    /// Positions with a faint line.
     pub(crate) between: Vec<f64>,
     /// Its labels are names.
     pub(crate) is_of_names: bool,
@@ -53,10 +51,8 @@ impl Axis {
     /// 0 to 1 (1 to 10).
     pub(crate) fn over(scale: Scale, values: impl IntoIterator<Item = f64>) -> Self {
         let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values
-            .into_iter()
-            .filter(|&value| has_position(scale, value))
-        {
+        let values = values.into_iter();
+        for value in values.filter(|&value| has_position(scale, value)) {
             least = least.min(value);
             greatest = greatest.max(value);
         }
@@ -92,10 +88,7 @@ impl Axis {
 
     /// The position of a value. None: the scale has none for it.
     pub(crate) fn position(&self, value: f64) -> Option<f64> {
-        if !has_position(self.scale, value) {
-            return None;
-        }
-        Some(match self.scale {
+        has_position(self.scale, value).then(|| match self.scale {
             Scale::Linear | Scale::Fitted => value,
             Scale::Log => value.log10(),
         })
@@ -169,27 +162,21 @@ fn linear(greatest: f64) -> Axis {
 fn logarithmic(least: f64, greatest: f64) -> Axis {
     let (low, high) = (least.log10() - 0.05, greatest.log10() + 0.05);
     let exponents = low.floor() as i32 - 1..=high.ceil() as i32 + 1;
-    let rungs = exponents.flat_map(|exponent| {
-        let rung =
-            move |multiple: u32| (multiple, f64::from(multiple).log10() + f64::from(exponent));
-        (1..10).map(rung)
-    });
-    let rungs: Vec<(u32, f64)> = rungs.collect();
-    let mut round = rungs
-        .iter()
-        .filter(|(multiple, _)| [1, 2, 5].contains(multiple));
+    let rungs = exponents.flat_map(|exponent| (1..10).map(move |rung: u32| (rung, exponent)));
+    let position = |(rung, exponent)| f64::from(rung).log10() + f64::from(exponent);
+    let rungs: Vec<(u32, f64)> = rungs.map(|it| (it.0, position(it))).collect();
+    let mut round = rungs.iter().filter(|it| [1, 2, 5].contains(&it.0));
     let below = round.clone().rfind(|it| it.1 <= low).map_or(low, |it| it.1);
     let above = round.find(|it| it.1 >= high).map_or(high, |it| it.1);
     let is_fine = above - below < 2.5;
-    let is_within = |(_, at): &(u32, f64)| (below - 1e-9..=above + 1e-9).contains(at);
-    let (labelled, between): (Vec<_>, Vec<_>) = rungs
-        .into_iter()
-        .filter(is_within)
-        .partition(|&(multiple, _)| multiple == 1 || (is_fine && (multiple == 2 || multiple == 5)));
-    let position = |(_, at): (u32, f64)| at;
+    let is_labelled = |rung| rung == 1 || (is_fine && (rung == 2 || rung == 5));
+    let within = below - 1e-9..=above + 1e-9;
+    let rungs = rungs.into_iter().filter(|it| within.contains(&it.1));
+    let (labelled, between): (Vec<_>, Vec<_>) = rungs.partition(|it| is_labelled(it.0));
+    let labelled = labelled.into_iter().map(|it| it.1);
     Axis {
-        between: between.into_iter().map(position).collect(),
-        ..Axis::new(Scale::Log, below, above, labelled.into_iter().map(position))
+        between: between.into_iter().map(|it| it.1).collect(),
+        ..Axis::new(Scale::Log, below, above, labelled)
     }
 }
 
@@ -277,11 +264,7 @@ impl Side {
     /// overlap otherwise.
     pub(crate) fn askew(&self, width: f64) -> Option<f64> {
         let axis = &self.axis;
-        let widths = self
-            .labels
-            .iter()
-            .map(|label| svg::width(label, LABEL_SIZE));
-        let widest = widths.fold(0.0, f64::max);
+        let widest = widest(&self.labels);
         let is_crowded = widest > width / (axis.end - axis.start) - 4.0;
         (axis.is_of_names && is_crowded).then_some(0.58 * widest - 8.0)
     }
@@ -295,6 +278,12 @@ impl Side {
         };
         format!("{scale} {} {} {}", axis.start, axis.end, self.unit)
     }
+}
+
+/// The width of the widest label, pixels.
+pub(crate) fn widest(labels: &[String]) -> f64 {
+    let widths = labels.iter().map(|label| svg::width(label, LABEL_SIZE));
+    widths.fold(0.0, f64::max)
 }
 
 #[cfg(test)]

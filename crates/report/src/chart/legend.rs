@@ -72,11 +72,8 @@ impl Legend {
             }
             svg.close();
             let at = (x + entry.width() + 6.0, middle + 4.3);
-            svg.text(
-                at,
-                &format!(r#"font-size="12.5" fill="{INK}""#),
-                &entry.text,
-            );
+            let font = format!(r#"font-size="12.5" fill="{INK}""#);
+            svg.text(at, &font, &entry.text);
         }
         svg.close();
     }
@@ -87,12 +84,10 @@ fn places(mark: &Mark, x: f64, y: f64) -> Vec<(f64, f64)> {
     let centre = x + SAMPLE / 2.0;
     match mark.shape {
         Shape::Line(_) => vec![(x, y), (x + SAMPLE, y)],
-        Shape::Band => vec![
-            (x, y - 6.0),
-            (x + SAMPLE, y - 6.0),
-            (x + SAMPLE, y + 6.0),
-            (x, y + 6.0),
-        ],
+        Shape::Band => {
+            let (end, top, bottom) = (x + SAMPLE, y - 6.0, y + 6.0);
+            vec![(x, top), (end, top), (end, bottom), (x, bottom)]
+        }
         Shape::Bar => vec![(x + 7.0, y + 7.0), (x + 23.0, y - 7.0)],
         Shape::Tile => {
             let x = x + mark.aside;
@@ -124,11 +119,10 @@ fn series(scene: &Scene) -> Vec<Entry> {
             Shape::Bar | Shape::Point => true,
             _ => false,
         };
-        let own = mark
-            .series
-            .filter(|_| is_kept)
-            .and_then(|index| samples.get_mut(index));
-        let Some(own) = own else { continue };
+        let series = mark.series.filter(|_| is_kept);
+        let Some(own) = series.and_then(|index| samples.get_mut(index)) else {
+            continue;
+        };
         let is_same = |it: &Mark| discriminant(&it.shape) == discriminant(&mark.shape);
         if !own.iter().any(is_same) {
             own.push(sample(mark));
@@ -146,10 +140,10 @@ fn series(scene: &Scene) -> Vec<Entry> {
     }
     let more = entries.len().saturating_sub(limits::LEGEND_ENTRIES) as u64;
     entries.truncate(limits::LEGEND_ENTRIES);
-    if more > 0 {
-        let text = format!("and {}, which the CSV has", units::plural(more, "other"));
-        entries.push(Entry::words(text));
-    }
+    entries.extend((more > 0).then(|| {
+        let others = units::plural(more, "other");
+        Entry::words(format!("and {others}, which the CSV has"))
+    }));
     entries
 }
 

@@ -89,18 +89,16 @@ pub(super) fn draw_one(
             let dashes = line.dashes.unwrap_or(style.dashes);
             let line = format!(r#"class="{class}" points="{points}" fill="none""#);
             let stroke = format!(r#"stroke="{colour}" stroke-width="{width}""#);
-            svg.tag(
-                "polyline",
-                &format!(r#"{line} {stroke} stroke-dasharray="{dashes}""#),
-            );
+            let dashes = format!(r#"stroke-dasharray="{dashes}""#);
+            svg.tag("polyline", &format!("{line} {stroke} {dashes}"));
         }
         (Shape::Interval, _) => interval(svg, mark, colour, ends),
         (Shape::Tile | Shape::Bar, Some(shade)) => tile(svg, mark, shade, ends),
         (Shape::Tile | Shape::Bar, None) => {
             bar(svg, mark, colour, ends);
-            let foot = Some(style.shape).filter(|_| is_one_of_many);
-            foot.into_iter()
-                .for_each(|shape| bar_foot(svg, shape, colour, ends));
+            if is_one_of_many {
+                bar_foot(svg, style.shape, colour, ends);
+            }
         }
         (Shape::Words(lines), _) => {
             let look = format!(r#"text-anchor="middle" font-size="12.5" fill="{INK}""#);
@@ -118,11 +116,8 @@ fn interval(svg: &mut Svg, mark: &Mark, colour: &str, [from, to]: [(f64, f64); 2
     let line = format!(r#"class="interval" points="{points}" fill="none" stroke="{colour}""#);
     svg.tag("polyline", &format!(r#"{line} stroke-width="1.3""#));
     if mark.bound {
-        let at = at(to);
-        svg.tag(
-            "path",
-            &format!(r#"class="bound" {at} d="{OPEN}" fill="{colour}""#),
-        );
+        let at = format!(r#"class="bound" {}"#, at(to));
+        svg.tag("path", &format!(r#"{at} d="{OPEN}" fill="{colour}""#));
     }
 }
 
@@ -158,10 +153,8 @@ fn bar(svg: &mut Svg, mark: &Mark, colour: &str, ends: [(f64, f64); 2]) {
         State::Grey(_) => ("bar hollow grey", "none", "4 3"),
         _ => ("bar hollow", "none", "4 3"),
     };
-    let bar = format!(
-        r#"class="{class}" {} fill="{fill}" fill-opacity="0.5""#,
-        area(ends).0
-    );
+    let (area, ..) = area(ends);
+    let bar = format!(r#"class="{class}" {area} fill="{fill}" fill-opacity="0.5""#);
     let stroke = format!(r#"stroke="{colour}" stroke-width="1.2" stroke-dasharray="{dashes}""#);
     svg.hinted("rect", &format!("{bar} {stroke}"), &mark.hint);
 }
@@ -170,10 +163,8 @@ fn bar(svg: &mut Svg, mark: &Mark, colour: &str, ends: [(f64, f64); 2]) {
 fn bar_foot(svg: &mut Svg, shape: &str, colour: &str, ends: [(f64, f64); 2]) {
     let (_, wide, high) = area(ends);
     if wide > 8.0 && high > 12.0 {
-        let at = at((
-            ends[0].0.midpoint(ends[1].0),
-            ends[0].1.max(ends[1].1) - 7.0,
-        ));
+        let [from, to] = ends;
+        let at = at((from.0.midpoint(to.0), from.1.max(to.1) - 7.0));
         let fill = format!(r#"fill="{PAPER}" stroke="{colour}""#);
         svg.tag("path", &format!(r#"class="foot" {at} d="{shape}" {fill}"#));
     }
@@ -212,11 +203,8 @@ fn marker(svg: &mut Svg, mark: &Mark, style: CurveStyle, colour: &str, place: (f
     };
     let path = format!(r#"{at} d="{shape}{}""#, arrows.concat());
     let width = (width / size * 100.0).round() / 100.0;
-    let opacity = if size == 1.0 && is_filled {
-        "0.55"
-    } else {
-        "0.9"
-    };
+    let is_small = size == 1.0 && is_filled;
+    let opacity = if is_small { "0.55" } else { "0.9" };
     let fill = format!(r#"fill="{fill}" fill-opacity="{opacity}""#);
     let look = format!(r#"{fill} stroke="{colour}" stroke-width="{width}""#);
     let marker = format!(r#"class="{class}{shaded}"{aside} {path} {look}"#);

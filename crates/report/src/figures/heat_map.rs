@@ -8,10 +8,9 @@ use super::marks::row;
 use super::notes;
 use super::panel::Panel;
 use super::point::{Point, counting};
-use crate::chart::axis::{Axis, LABEL_SIZE, NAMES, Scale, Side};
+use crate::chart::axis::{Axis, NAMES, Scale, Side, widest};
 use crate::chart::mark::{Entry, Look, Mark, Scene, Series, Shape, State};
 use crate::chart::palette::Ramp;
-use crate::chart::svg;
 use crate::record::Unit;
 use crate::{limits, units};
 
@@ -42,8 +41,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let series = rows.iter().map(series).collect();
     let mut scene = Scene::new(title, axes(panel, longest), series);
     scene.height = (rows.len() as f64 * ROW).clamp(LEAST_HEIGHT, scene.height);
-    let widest = panel.slots.iter().map(|it| svg::width(it, LABEL_SIZE));
-    scene.left = (TITLE + widest.fold(0.0, f64::max).min(NAMES)).max(scene.left);
+    scene.left = (TITLE + widest(&panel.slots).min(NAMES)).max(scene.left);
 
     let unit = figure.unit.clone().unwrap_or_else(Unit::ratio);
     let means = rows.iter().flat_map(|row| means(&row.medians, width));
