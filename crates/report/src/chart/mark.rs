@@ -132,6 +132,15 @@ impl Entry {
     }
 }
 
+/// A mark with another value of a field, for each field.
+macro_rules! with {
+    ($($field:ident: $type:ty),*) => {
+        $(pub(crate) fn $field(self, $field: $type) -> Self {
+            Self { $field, ..self }
+        })*
+    };
+}
+
 /// One mark.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
@@ -207,46 +216,23 @@ impl Mark {
         Self { row, ..self }.tells(String::new())
     }
 
-    pub(crate) fn shape(self, shape: Shape) -> Self {
-        Self { shape, ..self }
-    }
-
     pub(crate) fn at(self, at: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let at = at.into_iter().collect();
         Self { at, ..self }
     }
 
-    pub(crate) fn aside(self, aside: f64) -> Self {
-        Self { aside, ..self }
-    }
-
-    pub(crate) fn shade(self, shade: Option<Ramp>) -> Self {
-        Self { shade, ..self }
-    }
-
-    pub(crate) fn size(self, size: f64) -> Self {
-        Self { size, ..self }
-    }
-
-    pub(crate) fn state(self, state: State) -> Self {
-        Self { state, ..self }
-    }
-
-    pub(crate) fn bound(self, bound: bool) -> Self {
-        Self { bound, ..self }
-    }
-
-    pub(crate) fn hint(self, hint: String) -> Self {
-        Self { hint, ..self }
-    }
-
-    pub(crate) fn tells(self, tells: String) -> Self {
-        Self { tells, ..self }
-    }
+    with! { shape: Shape, aside: f64, shade: Option<Ramp>, size: f64, state: State }
+    with! { bound: bool, bound_x: bool, hint: String, tells: String }
 
     pub(crate) fn key(self, key: &str) -> Self {
         let key = key.to_owned();
         Self { key, ..self }
+    }
+
+    /// As others published it: words for it, the name of what it is of, and their source.
+    pub(crate) fn published(self, name: &str, words: &str, source: &str) -> Self {
+        let hint = format!("{name}: {words}, {source}");
+        self.state(State::Published(source.to_owned())).hint(hint)
     }
 
     /// With more columns.
@@ -303,29 +289,20 @@ impl Shape {
     }
 }
 
-/// How a line is drawn.
+/// How a line is drawn: its class, its dashes unless those of the series, and its width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(super) class: &'static str,
-    /// None: those of the series.
-    pub(super) dashes: Option<&'static str>,
-    pub(super) width: &'static str,
-}
+pub(crate) struct Line(
+    pub(super) &'static str,
+    pub(super) Option<&'static str>,
+    pub(super) &'static str,
+);
 
 impl Line {
-    pub(crate) const MEDIAN: Self = Self::new("median", None, "2");
-    pub(crate) const PUBLISHED: Self = Self::new("median", Some("3 3"), "1.2");
-    pub(crate) const FRONT: Self = Self::new("pareto", Some("none"), "1.4");
+    pub(crate) const MEDIAN: Self = Self("median", None, "2");
+    pub(crate) const PUBLISHED: Self = Self("median", Some("3 3"), "1.2");
+    pub(crate) const FRONT: Self = Self("pareto", Some("none"), "1.4");
     /// The diagonal, or another line to compare with.
-    pub(crate) const RULE: Self = Self::new("guide", Some("10 3 2 3"), "1");
-
-    const fn new(class: &'static str, dashes: Option<&'static str>, width: &'static str) -> Self {
-        Self {
-            class,
-            dashes,
-            width,
-        }
-    }
+    pub(crate) const RULE: Self = Self("guide", Some("10 3 2 3"), "1");
 }
 
 /// How a value counts.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::frame::Field;
-use super::mark::{Look, Mark, Scene, Shape, State};
+use super::mark::{Line, Look, Mark, Scene, Shape, State};
 use super::palette::{CurveStyle, GREY, INK, PAPER, Ramp};
 use super::svg::{Svg, coordinate, coordinates, escaped};
 
@@ -84,9 +84,8 @@ pub(super) fn draw_one(
             let band = format!(r#"class="band" points="{points}" fill="{colour}""#);
             svg.tag("polygon", &format!(r#"{band} fill-opacity="0.16""#));
         }
-        (Shape::Line(line), _) => {
-            let (class, width) = (line.class, line.width);
-            let dashes = line.dashes.unwrap_or(style.dashes);
+        (Shape::Line(Line(class, dashes, width)), _) => {
+            let dashes = dashes.unwrap_or(style.dashes);
             let line = format!(r#"class="{class}" points="{points}" fill="none""#);
             let stroke = format!(r#"stroke="{colour}" stroke-width="{width}""#);
             let dashes = format!(r#"stroke-dasharray="{dashes}""#);

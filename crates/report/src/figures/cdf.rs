@@ -14,7 +14,7 @@ use super::notes;
 use super::panel::{Panel, joined};
 use super::point::Point;
 use crate::chart::axis::{Axis, PLOT_WIDTH, Scale, Side};
-use crate::chart::mark::{Entry, Line, Look, Mark, Scene, Series, State, shortened};
+use crate::chart::mark::{Entry, Line, Look, Mark, Scene, Series, shortened};
 use crate::chart::palette::{CurveStyle, DASHES};
 use crate::record::Unit;
 use crate::units;
@@ -168,10 +168,8 @@ fn published(panel: &Panel, it: &Cell, unit: &Unit) -> Vec<Mark> {
         let of = panel.plan.metric(metric)?.unit.to(unit)?;
         let (value, source) = panel.published(it.point, metric)?;
         let text = format!("published {quantile} {}", unit.words(value * of));
-        let mark = told(panel, it, "published", value * of, share)
-            .state(State::Published(source.to_owned()))
-            .hint(format!("{}: {text}, {source}", it.name));
-        Some(mark.tells(text))
+        let mark = told(panel, it, "published", value * of, share);
+        Some(mark.published(&it.name, &text, source).tells(text))
     };
     let of_histogram = MARKED.iter().filter_map(|&(share, quantile)| {
         let stem = format!("{y}_{}_", quantile.replace('.', ""));

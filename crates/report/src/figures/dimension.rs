@@ -230,6 +230,12 @@ fn value_of(factor: &Factor, number: f64) -> Value {
     near.cloned().unwrap_or(Value::Number(number))
 }
 
+/// The labels of some factors in a cell.
+pub(super) fn labels<'f>(of: impl Iterator<Item = &'f Factor>, cell: &Factors) -> Vec<String> {
+    let label = |factor: &Factor| Some(factor.label(cell.get(&factor.name)?));
+    of.filter_map(label).collect()
+}
+
 /// The least and the greatest of some values.
 pub(super) fn range(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
     let least = values.clone().reduce(f64::min)?;

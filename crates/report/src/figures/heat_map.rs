@@ -22,6 +22,7 @@ const LEAST_HEIGHT: f64 = 90.0;
 
 /// The row of a value of `x`.
 struct Row<'p, 'a> {
+    index: usize,
     point: &'p Point<'a>,
     label: &'p str,
     /// The median over the trials at each time.
@@ -33,7 +34,8 @@ struct Row<'p, 'a> {
 
 pub(super) fn scene(panel: &Panel) -> Scene {
     let (name, figure) = (panel.y.name(), panel.figure);
-    let rows: Vec<Row> = panel.points().map(|it| Row::of(panel, it)).collect();
+    let rows = panel.points().enumerate();
+    let rows: Vec<Row> = rows.map(|it| Row::of(panel, it)).collect();
     let longest = rows.iter().map(|row| row.medians.len()).max().unwrap_or(0);
     let width = longest.div_ceil(limits::HEAT_MAP_COLUMNS).max(1);
     let title = format!("{} over time", panel.y.title().replace('_', " "));
@@ -46,11 +48,9 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let unit = figure.unit.clone().unwrap_or_else(Unit::ratio);
     let means = rows.iter().flat_map(|row| means(&row.medians, width));
     if let Some(ends) = range(means.flatten()) {
-        for (index, row) in rows.iter().enumerate() {
-            scene
-                .marks
-                .extend(tiles(panel, row, index, width, ends, &unit));
-            scene.marks.extend(told(panel, row, index, &unit));
+        for row in &rows {
+            scene.marks.extend(tiles(panel, row, width, ends, &unit));
+            scene.marks.extend(told(panel, row, &unit));
         }
         let (least, greatest) = (unit.words(ends.0), unit.words(ends.1));
         let text = format!("{}: {least} to {greatest}", panel.y.title());
@@ -101,7 +101,6 @@ fn axes(panel: &Panel, longest: usize) -> (Side, Side) {
 fn tiles(
     panel: &Panel,
     row: &Row,
-    index: usize,
     width: usize,
     (least, greatest): (f64, f64),
     unit: &Unit,
@@ -118,7 +117,11 @@ fn tiles(
         };
         let [from, to] = [from, to].map(|it| it * step.unwrap_or(1.0));
         let share = (mean - least) / (greatest - least).max(f64::MIN_POSITIVE);
-        let tile = Mark::new(Shape::Tile, Some(index), [(from, y - 0.48), (to, y + 0.48)]);
+        let tile = Mark::new(
+            Shape::Tile,
+            Some(row.index),
+            [(from, y - 0.48), (to, y + 0.48)],
+        );
         let tile = tile.state(row.state.clone()).shade(Some(Ramp::of(share)));
         Some(tile.hint(format!("{}, {moment}: {}", row.label, unit.words(mean))))
     };
@@ -129,7 +132,7 @@ fn tiles(
 }
 
 /// A row of the CSV for each number, and the words on the first, least, greatest and last.
-fn told(panel: &Panel, row: &Row, index: usize, unit: &Unit) -> Vec<Mark> {
+fn told(panel: &Panel, row: &Row, unit: &Unit) -> Vec<Mark> {
     let (step, x) = (panel.figure.step_s, panel.x_cell(row.point, row.point.at));
     let number = |(at, median): (usize, &Option<f64>)| {
         let time = step.map_or(at as f64 + 1.0, |step| at as f64 * step);
@@ -148,14 +151,14 @@ fn told(panel: &Panel, row: &Row, index: usize, unit: &Unit) -> Vec<Mark> {
     ];
     let end = |(name, value): (&str, Option<f64>)| {
         let words = format!("{name} {}", unit.words(value?));
-        Some(Mark::told(index, words))
+        Some(Mark::told(row.index, words))
     };
     let numbers = row.medians.iter().enumerate().map(number);
     numbers.chain(ends.into_iter().filter_map(end)).collect()
 }
 
 impl<'p, 'a> Row<'p, 'a> {
-    fn of(panel: &'p Panel, point: &'p Point<'a>) -> Self {
+    fn of(panel: &'p Panel, (index, point): (usize, &'p Point<'a>)) -> Self {
         let name = panel.y.name();
         let (trials, state) = counting(&point.trials, name);
         let series = trials.iter().filter_map(|it| it.measured.series.get(name));
@@ -167,6 +170,7 @@ impl<'p, 'a> Row<'p, 'a> {
             measure::median(&numbers)
         };
         Self {
+            index,
             point,
             label: &panel.slots[point.slot],
             medians: (0..lengths().max().unwrap_or(0)).map(at).collect(),

@@ -110,13 +110,10 @@ impl Panel<'_> {
     ) -> Option<Mark> {
         let (value, source) = self.published(point, self.y.name())?;
         let text = format!("published {}", self.y.text(value));
+        let tells = format!("{} {text}", self.place_words(point));
         let mark = self.mark(point, "published", "", x, Some(value));
-        Some(
-            mark.at(at.map(|at| (at, value)))
-                .state(State::Published(source.to_owned()))
-                .hint(format!("{}: {text}, {source}", self.point_name(point)))
-                .tells(format!("{} {text}", self.place_words(point))),
-        )
+        let mark = mark.at(at.map(|at| (at, value))).tells(tells);
+        Some(mark.published(&self.point_name(point), &text, source))
     }
 
     /// What others published for a point, and the trials it lacks, at a place along the axis.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::dimension::Dimension;
+use super::dimension::{Dimension, labels};
 use super::panel::Panel;
 use super::point::{Summary, Trial};
 use crate::chart::mark::{State, listed};
@@ -69,7 +69,8 @@ fn missing(plan: &Plan, missing: &[MissingTrial]) -> Option<String> {
         *cells.entry(cell).or_default() += 1;
     }
     let place = |(&(stage, cell), count): (&(usize, u32), &u32)| {
-        format!("{} ({count})", cell_words(plan, stage, cell))
+        let cell = cell_words(plan, stage, cell).unwrap_or_default();
+        format!("{cell} ({count})")
     };
     let mut places: Vec<String> = cells.iter().take(limits::PLACES).map(place).collect();
     let more = cells.len().saturating_sub(places.len()) as u64;
@@ -80,20 +81,15 @@ fn missing(plan: &Plan, missing: &[MissingTrial]) -> Option<String> {
 }
 
 /// A cell in words: `curtail, 16 connections`. The stage is named unless it is the last.
-fn cell_words(plan: &Plan, stage: usize, cell: u32) -> String {
-    let Some(of) = plan.stages.get(stage) else {
-        return String::new();
-    };
-    let factors = of.cells.get(cell as usize);
-    let label = |factor: &Factor| Some(factor.label(factors?.get(&factor.name)?));
-    let mut words: Vec<String> = plan.factors.iter().filter_map(label).collect();
-    if stage + 1 < plan.stages.len() {
-        words.insert(0, of.name.clone());
-    }
-    for word in &mut words {
-        *word = units::shortened(word, limits::NAME_CHARACTERS);
-    }
-    words.join(", ")
+fn cell_words(plan: &Plan, stage: usize, cell: u32) -> Option<String> {
+    let of = plan.stages.get(stage)?;
+    let is_last = stage + 1 == plan.stages.len();
+    let stage = (!is_last).then(|| of.name.clone()).into_iter();
+    let cell = of.cells.get(cell as usize);
+    let cell = cell.map(|cell| labels(plan.factors.iter(), cell));
+    let words = stage.chain(cell.unwrap_or_default());
+    let words = words.map(|it| units::shortened(&it, limits::NAME_CHARACTERS));
+    Some(words.collect::<Vec<String>>().join(", "))
 }
 
 /// What the reader must know of the trials: what does not count or fails, and why. Each reason is

@@ -13,7 +13,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::dimension::Dimension;
+use super::dimension::{Dimension, labels};
 use super::point::{Point, Trial};
 use crate::chart::axis::{NAMES, Scale, Side};
 use crate::chart::mark::{Look, Series};
@@ -359,13 +359,11 @@ impl<'a> Panel<'a> {
         };
         let figure = self.figure;
         let shown = [&figure.x, &figure.by, &figure.panel, planned];
-        let label = |factor: &Factor| {
+        let is_aside = |factor: &&Factor| {
             let is_told = factor.label.is_some() || factor.values.len() > 1;
-            let is_shown = shown.iter().any(|it| it.as_ref() == Some(&factor.name));
-            let value = factors.get(&factor.name).filter(|_| is_told && !is_shown)?;
-            Some(factor.label(value))
+            is_told && !shown.iter().any(|it| it.as_ref() == Some(&factor.name))
         };
-        let labels: Vec<String> = self.plan.factors.iter().filter_map(label).collect();
+        let labels = labels(self.plan.factors.iter().filter(is_aside), factors);
         match labels.is_empty() {
             true => String::new(),
             false => format!(" ({})", labels.join(", ")),
@@ -384,9 +382,7 @@ impl<'a> Panel<'a> {
 
     /// A cell by the factors that tell it from others: `level 0.9, 16 connections`.
     pub(super) fn cell_name(&self, factors: &Factors) -> String {
-        let label = |factor: &&Factor| Some(factor.label(factors.get(&factor.name)?));
-        let labels: Vec<String> = self.telling.iter().filter_map(label).collect();
-        labels.join(", ")
+        labels(self.telling.iter().copied(), factors).join(", ")
     }
 
     /// A point in words: `version b, with 4 threads`; `all trials`, if there is no other.

@@ -1,6 +1,6 @@
 //! Measured ÷ published, a row for each published value: on the line at 1, both are the same.
 
-use super::dimension::Dimension;
+use super::dimension::{Dimension, labels};
 use super::marks::{row, why};
 use super::panel::Panel;
 use super::point::{Point, Summary};
@@ -110,14 +110,13 @@ fn name(panel: &Panel, metric: &Metric, published: &Published, point: &Point) ->
         published.only.contains_key(name) || telling.any(|it| it.name == *name)
     };
     let factors = panel.plan.factors.iter().filter(|it| is_told(&it.name));
-    let cell = factors.filter_map(|it| Some(it.label(point.factors.get(&it.name)?)));
-    let cell: Vec<String> = cell.collect();
+    let cell = labels(factors, point.factors).join(", ");
     let to = published.to.iter();
     let to = to.filter(|(name, value)| point.factors.get(*name) != Some(*value));
     let to = to.filter_map(|(name, value)| Some(panel.plan.factor(name)?.label(value)));
     let to: Vec<String> = to.collect();
     let ratio = if to.is_empty() { "" } else { " ÷ " };
-    let cell = format!("{}{ratio}{}", cell.join(", "), to.join(", "));
+    let cell = format!("{cell}{ratio}{}", to.join(", "));
     match panel.figure.y == metric.name {
         true => cell,
         false => format!("{cell}: {}", metric.title),

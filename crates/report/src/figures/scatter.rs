@@ -217,11 +217,9 @@ fn marker(panel: &Panel, x: Dimension, it: &Cell, scaled: [Option<Scaled>; 2]) -
     };
     let [size, shade] = scaled;
     let mark = panel.median(it.point, Some(it.x.value), &it.y);
-    let mark = Mark {
-        bound_x: it.x.is_bound,
-        ..mark.at([it.at()]).state(it.state().clone()).row(row)
-    };
-    mark.size(size.map_or(PLAIN, |of| of.size(it.value(of.of))))
+    let mark = mark.at([it.at()]).state(it.state().clone()).row(row);
+    mark.bound_x(it.x.is_bound)
+        .size(size.map_or(PLAIN, |of| of.size(it.value(of.of))))
         .shade(shade.and_then(|of| of.shade(it.value(of.of))))
         .hint(format!("{}: {}{reason}", it.name, hint.join(", ")))
 }
