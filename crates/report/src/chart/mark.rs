@@ -47,6 +47,14 @@ impl Scene {
         }
     }
 
+    pub(crate) fn add(&mut self, marks: impl IntoIterator<Item = Mark>) {
+        self.marks.extend(marks);
+    }
+
+    pub(crate) fn say_if(&mut self, is_so: bool, note: &str) {
+        self.notes.extend(is_so.then(|| note.to_owned()));
+    }
+
     /// A note that names some cells.
     pub(crate) fn note(&mut self, what: &str, names: Vec<String>) {
         let names = listed(names, "other", "; ");

@@ -46,7 +46,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
             } else {
                 scene.marks.push(marker);
             }
-            scene.marks.extend(interval_mark(&of, at));
+            scene.add(interval_mark(&of, at));
         }
         let planned = f64::from(point.planned.max(1));
         let is_drawn = planned > 1.0 && width * place >= ROOMY;
@@ -56,13 +56,11 @@ pub(super) fn scene(panel: &Panel) -> Scene {
             let mark = panel.trial(point, trial, point.at, own);
             scene.marks.push(mark.shape(Shape::Dot).key("a trial"));
         }
-        scene.marks.extend(panel.beside(point, Some(at)));
+        scene.add(panel.beside(point, Some(at)));
     }
     scene.notes.extend(notes::values(panel, panel.y));
-    if scale != Scale::Linear {
-        let what = "Markers instead of bars: the axis does not begin at 0, so a bar's length would \
-                    mean nothing.";
-        scene.notes.push(what.to_owned());
-    }
+    let what = "Markers instead of bars: the axis does not begin at 0, so a bar's length would mean \
+                nothing.";
+    scene.say_if(scale != Scale::Linear, what);
     scene
 }

@@ -71,12 +71,11 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         .trials()
         .filter(|it| !it.measured.series.contains_key(name));
     let is_of_many = panel.trials().count() > panel.points().count();
-    let notes = [
-        notes::unfit(without.count() as u64, "without this series"),
-        is_of_many.then(|| "Shades are medians over the trials.".to_owned()),
-        (width > 1).then(|| format!("Each shade is the mean of {width} numbers.")),
-    ];
-    scene.notes.extend(notes.into_iter().flatten());
+    let without = notes::unfit(without.count() as u64, "without this series");
+    scene.notes.extend(without);
+    scene.say_if(is_of_many, "Shades are medians over the trials.");
+    let means = format!("Each shade is the mean of {width} numbers.");
+    scene.say_if(width > 1, &means);
     scene
 }
 

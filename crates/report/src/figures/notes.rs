@@ -118,12 +118,11 @@ pub(super) fn faults(panel: &Panel) -> Vec<String> {
     let but = "A cell has no median if most do not.";
     let grey = note(grey, "Grey, do not count", but);
     let but = "Times there are lower bounds, not medians.";
-    grey.into_iter()
-        .chain(note(failing, "Fails here", but))
-        .collect()
+    let failing = note(failing, "Fails here", but);
+    grey.into_iter().chain(failing).collect()
 }
 
-/// Curves and cells that are not drawn.
+/// Curves without the quantity of the figure.
 pub(super) fn lacking(panel: &Panel) -> Option<String> {
     let name = |name: &String| units::shortened(name, limits::NAME_CHARACTERS);
     let names: Vec<String> = panel.lacking.iter().map(name).collect();
@@ -151,10 +150,9 @@ pub(super) fn without_value(panel: &Panel, of: Dimension) -> Vec<String> {
     let absent = panel.points().filter(|it| Summary::of(it, of).is_none());
     let names = absent.map(|point| panel.point_name(point)).collect();
     let cells = listed(names, "other cell", "; ").map(|names| format!("No value: {names}."));
-    let trials = panel
-        .trials()
-        .filter(|it| of.of_record(it.record).is_none());
-    let trials = unfit(trials.count() as u64, "without this measurement");
+    let is_without = |it: &Trial| of.of_record(it.record).is_none();
+    let trials = panel.trials().filter(is_without).count() as u64;
+    let trials = unfit(trials, "without this measurement");
     cells.into_iter().chain(trials).collect()
 }
 

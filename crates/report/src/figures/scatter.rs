@@ -124,15 +124,10 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         Some(Scaled { of, range })
     });
     let has_intervals = cells.len() <= UNCROWDED && cells.iter().any(|it| it.y.is_spread());
-    if has_intervals {
-        scene.marks.extend(cells.iter().flat_map(intervals));
-    }
+    let shown = cells.iter().filter(|_| has_intervals);
+    scene.add(shown.flat_map(intervals));
     let is_pareto = figure.kind == FigureKind::Pareto;
-    let front = if is_pareto {
-        front(panel, x, &cells)
-    } else {
-        Vec::new()
-    };
+    let front = front(panel, x, &cells);
     for (index, it) in cells.iter().enumerate() {
         let mark = marker(panel, x, it, scaled);
         scene.marks.push(match front.contains(&index) {
@@ -151,19 +146,13 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     for index in 0..panel.curves.len() {
         let own = published.iter().filter(|it| it.series == Some(index));
         let line = own.flat_map(|it| it.at.clone()).collect();
-        scene
-            .marks
-            .push(Mark::line(Line::PUBLISHED, line, Some(index), ""));
+        scene.add([Mark::line(Line::PUBLISHED, line, Some(index), "")]);
     }
     scene.marks.extend(published);
     scene.note("No value", without);
-    for (scaled, is_size) in scaled.into_iter().zip([true, false]) {
+    let effects = [("at the least size", true), ("without a shade", false)];
+    for (scaled, (effect, is_size)) in scaled.into_iter().zip(effects) {
         let Some(scaled) = scaled else { continue };
-        let effect = if is_size {
-            "at the least size"
-        } else {
-            "without a shade"
-        };
         let lacking = cells.iter().filter(|it| it.value(scaled.of).is_none());
         let names = lacking.map(|it| it.name.clone()).collect();
         scene.note(&format!("No {}, drawn {effect}", scaled.of.title()), names);
@@ -171,13 +160,10 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     }
     let front = "Front: no other cell is at least as good in both and better in one. Medians \
                  decide; cells whose ranges overlap may be on it by chance.";
-    let notes = [
-        notes::bounds(panel, x),
-        notes::bounds(panel, y),
-        is_pareto.then(|| front.to_owned()),
-        has_intervals.then(|| "Markers are medians, lines their intervals.".to_owned()),
-    ];
-    scene.notes.extend(notes.into_iter().flatten());
+    let bounds = [x, y].map(|of| notes::bounds(panel, of));
+    scene.notes.extend(bounds.into_iter().flatten());
+    scene.say_if(is_pareto, front);
+    scene.say_if(has_intervals, "Markers are medians, lines their intervals.");
     scene
 }
 
@@ -239,7 +225,8 @@ fn intervals(it: &Cell) -> impl Iterator<Item = Mark> {
 
 /// The cells that no other beats, from the best `x` to the best `y`; only what counts takes part.
 fn front(panel: &Panel, x: Dimension, cells: &[Cell]) -> Vec<usize> {
-    let Some((x, y)) = better(x).zip(better(panel.y)) else {
+    let better = better(x).zip(better(panel.y));
+    let Some((x, y)) = better.filter(|_| panel.figure.kind == FigureKind::Pareto) else {
         return Vec::new();
     };
     let counts = |index: &usize| *cells[*index].state() == State::Counts;

@@ -33,11 +33,10 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let tops = marks.iter().flat_map(|mark| &mark.at).map(|it| room * it.1);
     let axis = Axis::over(Scale::Linear, tops);
     let heading = 0.955 * axis.greatest();
-    marks.extend(
-        groups
-            .into_iter()
-            .map(|(name, at)| Mark::new(Shape::Words(vec![name]), None, [(at, heading)])),
-    );
+    for (name, at) in groups {
+        let words = Shape::Words(vec![name]);
+        marks.push(Mark::new(words, None, [(at, heading)]));
+    }
     let (unit, shown) = (metrics.first().map(|it| &it.unit), figure.unit.as_ref());
     let named = shown.or(unit.filter(|unit| !unit.is_in_ticks()));
     let named = named.map(|unit| format!(" ({})", unit.name()));
@@ -49,11 +48,9 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let title = units::listed(&titles) + &x.unwrap_or_default();
     let mut scene = Scene::new(title, (across, up), Series::shades(titles));
     scene.marks = marks;
-    if panel.points().any(|point| point.trials.len() > 1) {
-        let what = "Parts are medians, from the bottom in the order of the legend; the sum of medians \
-                    need not be the median of the sums.";
-        scene.notes.push(what.to_owned());
-    }
+    let what = "Parts are medians, from the bottom in the order of the legend; the sum of medians \
+                need not be the median of the sums.";
+    scene.say_if(panel.points().any(|it| it.trials.len() > 1), what);
     for metric in metrics {
         let of = Dimension::Metric(metric);
         let without = notes::without_value(panel, of).into_iter();
@@ -139,11 +136,11 @@ fn stack(panel: &Panel, metrics: &[&Metric], point: &Point, at: f64) -> Vec<Mark
         published_below += published.map_or(height, |it| it.0 * factor);
         marks.extend(published.map(|(value, source)| {
             Mark::new(Shape::Point, None, [(at, published_below)])
-                .state(State::Published(source.to_owned()))
-                .hint(format!(
-                    "{name}: {title} published {}, {source}",
-                    y.text(value)
-                ))
+                .published(
+                    &name,
+                    &format!("{title} published {}", y.text(value)),
+                    source,
+                )
                 .row(row("published", value))
         }));
         below += height;

@@ -25,6 +25,8 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         ),
         None => (String::new(), vec![quantity; panel.curves.len()]),
     };
+    let corner = Some(title).filter(|it| !it.is_empty());
+    let corner = corner.unwrap_or_else(|| "cell".to_owned());
     // A table has names in place of axes.
     let none = || Side::of_names("", &[], 0.0);
     let mut series = panel.series();
@@ -33,28 +35,18 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     scene.marks = panel.points().map(|point| mark(panel, point)).collect();
     scene.words = Some(Words {
         caption,
-        corner: if title.is_empty() {
-            "cell".to_owned()
-        } else {
-            title
-        },
+        corner,
         rows: panel.slots.clone(),
         columns,
     });
     scene.notes.extend(notes::values(panel, panel.y));
-    let summaries = panel
-        .points()
-        .filter_map(|point| Summary::of(point, panel.y));
-    let mut spread = summaries.filter(Summary::is_spread).peekable();
-    if spread.peek().is_some() {
-        scene
-            .notes
-            .push(match spread.all(|of| of.confidence >= CONFIDENCE) {
-                true => "In brackets: 95\u{a0}% interval of the median.".to_owned(),
-                false => {
-                    "In brackets: range of the trials; six give a 95\u{a0}% interval.".to_owned()
-                }
-            });
+    let summaries = panel.points().filter_map(|it| Summary::of(it, panel.y));
+    let spread = summaries.filter(Summary::is_spread);
+    if let Some(least) = spread.map(|of| of.confidence).reduce(f64::min) {
+        let is_full = least >= CONFIDENCE;
+        let range = "In brackets: range of the trials; six give a 95\u{a0}% interval.";
+        scene.say_if(is_full, "In brackets: 95\u{a0}% interval of the median.");
+        scene.say_if(!is_full, range);
     }
     scene
 }
