@@ -13,38 +13,26 @@
 
 pub(crate) mod axis;
 mod frame;
-pub(crate) mod legend;
+mod legend;
 pub(crate) mod mark;
-mod palette;
-pub(crate) mod side;
+pub(crate) mod palette;
 pub(crate) mod svg;
+mod symbols;
 mod words;
 
+use self::axis::{PLOT_LEFT, PLOT_WIDTH, Side};
+use self::frame::Field;
 use self::legend::Legend;
-use self::mark::Scene;
-use self::side::Side;
-use self::svg::{Svg, coordinate, escaped};
+use self::mark::{Rows, Scene, Words};
+use self::palette::{INK, PAPER, SOFT_INK};
+use self::svg::{Svg, WIDTH, coordinate, escaped};
 use crate::limits;
 
-pub(crate) use self::palette::{CurveStyle, DASHES, Ramp};
-pub(crate) use self::words::Words;
-
-/// Width of every figure, in pixels; the height follows from legend and notes.
-const WIDTH: f64 = 760.0;
-/// Left edge of the plot of most kinds.
-pub(crate) const PLOT_LEFT: f64 = 84.0;
-const PLOT_RIGHT: f64 = 736.0;
-/// Height of the plot of most kinds.
-pub(crate) const PLOT_HEIGHT: f64 = 360.0;
 /// Below the plot: tick labels and the title of the axis.
 const AXIS_HEIGHT: f64 = 54.0;
 const HEADING_HEIGHT: f64 = 62.0;
 const NOTE_LINE: f64 = 16.0;
 const NOTE_SIZE: f64 = 11.5;
-
-const INK: &str = "#000000";
-const PAPER: &str = "#FFFFFF";
-const SOFT_INK: &str = "#444444";
 
 /// A finished figure.
 #[derive(Debug, Clone)]
@@ -66,80 +54,29 @@ pub(crate) struct Drawing {
     crop: (f64, f64),
 }
 
-/// The rows of the table beside a figure.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Rows {
-    pub(crate) header: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
-}
-
-impl Rows {
-    /// The rows as CSV.
-    pub(crate) fn csv(&self) -> Vec<u8> {
-        let mut table = csv::Writer::from_writer(Vec::new());
-        // Only a failing writer, or rows of other lengths than the header's, fail; a vector does
-        // not.
-        let _ = table.write_record(&self.header);
-        for row in &self.rows {
-            let _ = table.write_record(row);
-        }
-        table.into_inner().unwrap_or_default()
-    }
-}
-
-/// The rectangle of the data, pixels.
-#[derive(Debug, Clone, Copy)]
-struct Plot {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
-}
-
-/// Maps values to pixels.
-struct Field<'a> {
-    plot: Plot,
-    x: &'a Side,
-    y: &'a Side,
-}
-
-impl Field<'_> {
-    /// None: the axis cannot hold it.
-    fn pixel_x(&self, x: f64) -> Option<f64> {
-        let share = self.x.axis.share(self.x.axis.position(x)?);
-        Some(self.plot.left + share * self.plot.width)
-    }
-
-    fn pixel_y(&self, y: f64) -> Option<f64> {
-        let share = self.y.axis.share(self.y.axis.position(y)?);
-        Some(self.plot.top + (1.0 - share) * self.plot.height)
-    }
-
-    fn bottom(&self) -> f64 {
-        self.plot.top + self.plot.height
-    }
-}
-
 /// Draws a figure. `about` is a line on what was measured.
 pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
     let legend = Legend::of(&scene);
     let words = scene.words.as_ref();
-    let plot = Plot {
+    let (x, y) = (&scene.axes.0, &scene.axes.1);
+    let field = Field {
         left: scene.left,
         top: HEADING_HEIGHT + legend.height(),
-        width: PLOT_RIGHT - scene.left,
+        width: PLOT_LEFT + PLOT_WIDTH - scene.left,
         height: words.map_or(scene.height, |words| words.height(&scene)),
+        x,
+        y,
     };
     let mut notes = scene.notes.clone();
     if words.is_some_and(Words::is_cut) {
         notes.push("The picture has a part of the rows and columns, the CSV all.".to_owned());
     }
-    let note_lines = note_lines(&notes);
     let below = match words {
         Some(_) => 10.0,
-        None => AXIS_HEIGHT + scene.axes.0.askew(plot.width).unwrap_or_default(),
+        None => AXIS_HEIGHT + x.askew(field.width).unwrap_or_default(),
     };
-    let bottom = plot.top + plot.height + below;
+    let bottom = field.bottom() + below;
+    let note_lines = note_lines(&notes);
     let height = bottom + note_lines.len() as f64 * NOTE_LINE + 10.0;
 
     let mut svg = Svg::default();
@@ -148,17 +85,14 @@ pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
     heading(&mut svg, &scene.title, about);
     legend.draw(&mut svg, HEADING_HEIGHT);
     match words {
-        Some(words) => words.draw(&mut svg, &scene, plot.top),
+        Some(words) => words.draw(&mut svg, &scene, field.top),
         None => {
-            let (x, y) = (&scene.axes.0, &scene.axes.1);
-            let field = Field { plot, x, y };
             frame::draw(&mut svg, &field);
             in_plot(&mut svg, &stem, &field, &scene);
         }
     }
-    svg.group(&format!(
-        r#"class="notes" font-size="{NOTE_SIZE}" fill="{SOFT_INK}""#
-    ));
+    let small = format!(r#"font-size="{NOTE_SIZE}" fill="{SOFT_INK}""#);
+    svg.group(&format!(r#"class="notes" {small}"#));
     for (index, line) in note_lines.iter().enumerate() {
         svg.text((16.0, bottom + 12.0 + index as f64 * NOTE_LINE), "", line);
     }
@@ -178,26 +112,26 @@ pub(crate) fn draw(stem: String, about: &str, scene: Scene) -> Drawing {
 
 /// The marks, clipped to the plot.
 fn in_plot(svg: &mut Svg, stem: &str, field: &Field, scene: &Scene) {
-    let plot = field.plot;
     let clip = escaped(&format!("clip-{stem}"));
-    let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(coordinate);
-    svg.group(&format!(
-        r#"class="data" clip-path="url(#{clip})" data-plot="{left} {top} {width} {height}"{}"#,
-        // Between names there are no values to zoom to.
-        match field.x.has_names() || field.y.has_names() {
-            true => String::new(),
-            false => format!(
-                r#" data-x="{}" data-y="{}""#,
-                field.x.script(),
-                field.y.script()
-            ),
+    let area = [field.left, field.top, field.width, field.height];
+    let [left, top, width, height] = area.map(coordinate);
+    let plot = format!(r#"data-plot="{left} {top} {width} {height}""#);
+    // Between names there are no values to zoom to.
+    let zoom = match field.x.axis.is_of_names || field.y.axis.is_of_names {
+        true => String::new(),
+        false => {
+            let [x, y] = [field.x, field.y].map(Side::script);
+            format!(r#" data-x="{x}" data-y="{y}""#)
         }
+    };
+    svg.group(&format!(
+        r#"class="data" clip-path="url(#{clip})" {plot}{zoom}"#
     ));
     let area = format!(r#"x="{left}" y="{top}" width="{width}" height="{height}""#);
     svg.raw(&format!(
         "<clipPath id=\"{clip}\"><rect {area}/></clipPath>\n"
     ));
-    mark::draw(svg, field, scene);
+    symbols::draw(svg, field, scene);
     svg.close();
 }
 
@@ -239,20 +173,14 @@ fn heading(svg: &mut Svg, title: &str, about: &str) {
     svg.group(r#"class="heading""#);
     let font = format!(r#"font-size="17" font-weight="600" fill="{INK}""#);
     svg.text((16.0, 28.0), &font, &svg::fitted(title, 18.0, WIDTH - 32.0));
-    let about = svg::fitted(about, 12.0, WIDTH - 32.0);
-    svg.text(
-        (16.0, 47.0),
-        &format!(r#"font-size="12" fill="{SOFT_INK}""#),
-        &about,
-    );
+    let font = format!(r#"font-size="12" fill="{SOFT_INK}""#);
+    svg.text((16.0, 47.0), &font, &svg::fitted(about, 12.0, WIDTH - 32.0));
     svg.close();
 }
 
 fn note_lines(notes: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> = notes
-        .iter()
-        .flat_map(|note| svg::wrapped(note, NOTE_SIZE, WIDTH - 32.0))
-        .collect();
+    let wrapped = |note: &String| svg::wrapped(note, NOTE_SIZE, WIDTH - 32.0);
+    let mut lines: Vec<String> = notes.iter().flat_map(wrapped).collect();
     if lines.len() > limits::NOTE_LINES {
         lines.truncate(limits::NOTE_LINES - 1);
         lines.push("… continued in report.html".to_owned());

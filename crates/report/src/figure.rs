@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use check::check;
-pub(crate) use check::{Known, check_value, find};
+pub(crate) use check::{Known, check_value, find, is_fit};
 
 use crate::record::{Unit, Value};
 

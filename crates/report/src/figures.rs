@@ -10,32 +10,29 @@
 
 mod bars;
 mod cdf;
-mod cells;
 mod curve;
 mod deciles;
 mod dimension;
-mod grid;
 mod heat_map;
+mod marks;
 mod notes;
 mod panel;
+mod point;
 mod ratios;
 mod scatter;
 mod stack;
-mod summary;
 mod table;
 
 use std::path::Path;
 
 use self::panel::Panel;
 use crate::Error;
-use crate::chart::mark::{Look, Scene, Series};
+use crate::chart::mark::Scene;
 use crate::chart::{self, Drawing};
 use crate::figure::{self, Figure, FigureKind};
 use crate::record::{Plan, Record};
-use crate::units;
 
 pub(crate) use self::notes::{Context, SEQUENTIAL};
-pub(crate) use self::panel::is_fit;
 
 /// Draws the figures of a plan, each once.
 ///
@@ -64,9 +61,7 @@ pub(crate) fn draw(
         }
     }
     // Two figures of one title differ in their kinds, or else in what no title names.
-    let titles = scenes
-        .iter()
-        .map(|(kind, _, scene)| (scene.title.clone(), *kind));
+    let titles = scenes.iter().map(|it| (it.2.title.clone(), it.0));
     let titles: Vec<(String, &str)> = titles.collect();
     for (kind, stem, scene) in &mut scenes {
         let same = titles.iter().filter(|it| it.0 == scene.title);
@@ -111,10 +106,8 @@ fn scene(panel: &Panel, context: &Context) -> Scene {
 /// the panel and those of `only`.
 fn title(panel: &Panel, composed: &str) -> String {
     let figure = panel.figure;
-    let mut title = figure
-        .title
-        .clone()
-        .unwrap_or_else(|| capitalised(composed));
+    let declared = figure.title.clone();
+    let mut title = declared.unwrap_or_else(|| capitalised(composed));
     if let Some(of) = &panel.of {
         title.push_str(&format!(": {of}"));
     }
@@ -130,45 +123,8 @@ fn title(panel: &Panel, composed: &str) -> String {
     }
 }
 
-/// `Hit rate against memory`.
-fn against(panel: &Panel) -> String {
-    let y = panel.y.title();
-    panel
-        .x
-        .map_or(y.to_owned(), |x| format!("{y} against {}", x.title()))
-}
-
 fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|it| it.to_uppercase().to_string());
     first.unwrap_or_default() + characters.as_str()
-}
-
-/// A series for each curve; without `by` its legend has no name.
-fn series(panel: &Panel) -> Vec<Series> {
-    let of = |curve: &panel::Curve| Series {
-        name: curve.name.clone(),
-        short: match panel.figure.by {
-            Some(_) => panel.legend_name(curve),
-            None => String::new(),
-        },
-        look: Look::Style(curve.style),
-    };
-    panel.curves.iter().map(of).collect()
-}
-
-/// The values of `y` that a figure reaches: of all trials, and published.
-fn values<'p>(panel: &'p Panel) -> impl Iterator<Item = f64> + Clone + 'p {
-    let measured = panel.trials().filter_map(|it| panel.y.of_record(it.record));
-    let name = panel.y.name();
-    let published = panel
-        .points()
-        .filter_map(move |it| panel.published(it, name));
-    let values: Vec<f64> = measured.chain(published.map(|it| it.0)).collect();
-    values.into_iter()
-}
-
-/// The name of a class or part in a legend.
-fn shortened(name: &str) -> String {
-    units::shortened(name, crate::limits::CELL_CHARACTERS)
 }

@@ -1,6 +1,17 @@
-//! Axes: range and labels.
+//! Axes: range, title and labels.
+
+use super::svg;
+use crate::record::Unit;
+use crate::units;
 
 pub(crate) use crate::figure::Scale;
+
+/// Left edge of the plot of most kinds, and its width. Pixels.
+pub(crate) const PLOT_LEFT: f64 = 84.0;
+pub(crate) const PLOT_WIDTH: f64 = 652.0;
+/// Size of the labels, and greatest width of a name along an axis. Pixels.
+pub(crate) const LABEL_SIZE: f64 = 12.5;
+pub(crate) const NAMES: f64 = 190.0;
 
 /// Greatest magnitude of a value that an axis can hold: steps and margins must be finite.
 const GREATEST: f64 = 1e300;
@@ -13,13 +24,11 @@ const LEAST_RANGE: f64 = 1e-12;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) scale: Scale,
-    /// Position of the lower end.
+    /// Positions of its ends.
     pub(crate) start: f64,
-    /// Position of the upper end.
     pub(crate) end: f64,
-    /// Positions with a line and a label.
+    /// Positions with a line and a label, and with a faint line.
     pub(crate) labelled: Vec<f64>,
-    /// Positions with a faint line.
     pub(crate) between: Vec<f64>,
     /// Its labels are names.
     pub(crate) is_of_names: bool,
@@ -42,10 +51,8 @@ impl Axis {
     /// 0 to 1 (1 to 10).
     pub(crate) fn over(scale: Scale, values: impl IntoIterator<Item = f64>) -> Self {
         let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values
-            .into_iter()
-            .filter(|&value| has_position(scale, value))
-        {
+        let values = values.into_iter();
+        for value in values.filter(|&value| has_position(scale, value)) {
             least = least.min(value);
             greatest = greatest.max(value);
         }
@@ -81,10 +88,7 @@ impl Axis {
 
     /// The position of a value. None: the scale has none for it.
     pub(crate) fn position(&self, value: f64) -> Option<f64> {
-        if !has_position(self.scale, value) {
-            return None;
-        }
-        Some(match self.scale {
+        has_position(self.scale, value).then(|| match self.scale {
             Scale::Linear | Scale::Fitted => value,
             Scale::Log => value.log10(),
         })
@@ -158,28 +162,128 @@ fn linear(greatest: f64) -> Axis {
 fn logarithmic(least: f64, greatest: f64) -> Axis {
     let (low, high) = (least.log10() - 0.05, greatest.log10() + 0.05);
     let exponents = low.floor() as i32 - 1..=high.ceil() as i32 + 1;
-    let rungs = exponents.flat_map(|exponent| {
-        let rung =
-            move |multiple: u32| (multiple, f64::from(multiple).log10() + f64::from(exponent));
-        (1..10).map(rung)
-    });
-    let rungs: Vec<(u32, f64)> = rungs.collect();
-    let mut round = rungs
-        .iter()
-        .filter(|(multiple, _)| [1, 2, 5].contains(multiple));
+    let rungs = exponents.flat_map(|exponent| (1..10).map(move |rung: u32| (rung, exponent)));
+    let position = |(rung, exponent)| f64::from(rung).log10() + f64::from(exponent);
+    let rungs: Vec<(u32, f64)> = rungs.map(|it| (it.0, position(it))).collect();
+    let mut round = rungs.iter().filter(|it| [1, 2, 5].contains(&it.0));
     let below = round.clone().rfind(|it| it.1 <= low).map_or(low, |it| it.1);
     let above = round.find(|it| it.1 >= high).map_or(high, |it| it.1);
     let is_fine = above - below < 2.5;
-    let is_within = |(_, at): &(u32, f64)| (below - 1e-9..=above + 1e-9).contains(at);
-    let (labelled, between): (Vec<_>, Vec<_>) = rungs
-        .into_iter()
-        .filter(is_within)
-        .partition(|&(multiple, _)| multiple == 1 || (is_fine && (multiple == 2 || multiple == 5)));
-    let position = |(_, at): (u32, f64)| at;
+    let is_labelled = |rung| rung == 1 || (is_fine && (rung == 2 || rung == 5));
+    let within = below - 1e-9..=above + 1e-9;
+    let rungs = rungs.into_iter().filter(|it| within.contains(&it.1));
+    let (labelled, between): (Vec<_>, Vec<_>) = rungs.partition(|it| is_labelled(it.0));
+    let labelled = labelled.into_iter().map(|it| it.1);
     Axis {
-        between: between.into_iter().map(position).collect(),
-        ..Axis::new(Scale::Log, below, above, labelled.into_iter().map(position))
+        between: between.into_iter().map(|it| it.1).collect(),
+        ..Axis::new(Scale::Log, below, above, labelled)
     }
+}
+
+/// An axis with its title and its labels.
+#[derive(Debug, Clone)]
+pub(crate) struct Side {
+    pub(crate) axis: Axis,
+    pub(crate) title: String,
+    /// One for each of [`Axis::labelled`]; empty if it has no room.
+    pub(crate) labels: Vec<String>,
+    /// The unit by which the page's script labels a zoomed axis.
+    unit: String,
+}
+
+impl Side {
+    pub(crate) fn new(
+        axis: Axis,
+        title: &str,
+        unit: String,
+        label: impl Fn(f64) -> String,
+    ) -> Self {
+        let labels = axis.labelled.iter().map(|&at| label(axis.value(at)));
+        Self {
+            labels: labels.collect(),
+            axis,
+            title: title.to_owned(),
+            unit,
+        }
+    }
+
+    /// Labels of numbers in a unit, or converted to another one.
+    pub(crate) fn of_unit(
+        unit: Option<&Unit>,
+        shown: Option<&Unit>,
+        axis: Axis,
+        title: &str,
+    ) -> Self {
+        let greatest = axis.greatest();
+        let factor = match (unit, shown) {
+            (Some(unit), None) => {
+                let label = |value| unit.tick(value, greatest);
+                return Self::new(axis, title, unit.script(), label);
+            }
+            (Some(unit), Some(shown)) => unit.to(shown).unwrap_or(1.0),
+            (None, _) => 1.0,
+        };
+        let script = match factor {
+            1.0 => "count".to_owned(),
+            // The name that pages have had from the first.
+            1e-3 => "micro".to_owned(),
+            _ => format!("count:{factor}"),
+        };
+        Self::new(axis, title, script, |value| units::plain(value * factor))
+    }
+
+    /// Names; long ones are shortened to `width` pixels.
+    pub(crate) fn of_names(title: &str, names: &[String], width: f64) -> Self {
+        let label = |at: f64| {
+            let name = names.get(at.round().max(0.0) as usize);
+            name.map_or_else(String::new, |name| svg::fitted(name, LABEL_SIZE, width))
+        };
+        let axis = Axis::of_names(names.len());
+        Self::new(axis, title, "count".to_owned(), label)
+    }
+
+    /// Drops labels that would overlap others within `width` pixels. Their lines remain.
+    pub(crate) fn thinned(mut self, width: f64) -> Self {
+        let axis = &self.axis;
+        let mut free = f64::NEG_INFINITY;
+        let mut order: Vec<usize> = (0..axis.labelled.len()).collect();
+        order.sort_by(|&a, &b| axis.labelled[a].total_cmp(&axis.labelled[b]));
+        for index in order {
+            let half = svg::width(&self.labels[index], LABEL_SIZE) / 2.0;
+            let middle = axis.share(axis.labelled[index]) * width;
+            if middle - half < free {
+                self.labels[index].clear();
+            } else {
+                free = middle + half;
+            }
+        }
+        self
+    }
+
+    /// How far names reach below a plot of that width, if they stand askew because they would
+    /// overlap otherwise.
+    pub(crate) fn askew(&self, width: f64) -> Option<f64> {
+        let axis = &self.axis;
+        let widest = widest(&self.labels);
+        let is_crowded = widest > width / (axis.end - axis.start) - 4.0;
+        (axis.is_of_names && is_crowded).then_some(0.58 * widest - 8.0)
+    }
+
+    /// The axis as the page's script reads it.
+    pub(crate) fn script(&self) -> String {
+        let axis = &self.axis;
+        let scale = match axis.scale {
+            Scale::Log => "log",
+            Scale::Linear | Scale::Fitted => "linear",
+        };
+        format!("{scale} {} {} {}", axis.start, axis.end, self.unit)
+    }
+}
+
+/// The width of the widest label, pixels.
+pub(crate) fn widest(labels: &[String]) -> f64 {
+    let widths = labels.iter().map(|label| svg::width(label, LABEL_SIZE));
+    widths.fold(0.0, f64::max)
 }
 
 #[cfg(test)]

@@ -1,36 +1,60 @@
-//! Frame, grid and labels of a figure.
+//! The plot of a figure: its frame, grid, labels and titles, and the pixels of its values.
 
-use super::side::{LABEL_SIZE, Side};
-use super::svg::{self, coordinate};
-use super::{Field, INK, Svg, WIDTH};
+use super::axis::{Axis, LABEL_SIZE, Side};
+use super::palette::INK;
+use super::svg::{self, Svg, WIDTH, coordinate};
 
 /// Size of the titles of the axes, pixels.
 const TITLE_SIZE: f64 = 13.0;
-/// Length of the mark at a label.
+/// Length of the mark at a label, and from the frame to a label.
 const TICK: f64 = 4.0;
-/// From the frame to a label.
 const LABEL_GAP: f64 = 8.0;
 
 const AXIS: &str = "#333333";
 const GRID: &str = "#DDDDDD";
 const FAINT_GRID: &str = "#EEEEEE";
 
+/// Maps values to the rectangle of the data, pixels.
+pub(super) struct Field<'a> {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) x: &'a Side,
+    pub(super) y: &'a Side,
+}
+
+impl Field<'_> {
+    /// None: the axis cannot hold it.
+    pub(super) fn pixel_x(&self, x: f64) -> Option<f64> {
+        Some(self.across(self.x.axis.position(x)?))
+    }
+
+    pub(super) fn pixel_y(&self, y: f64) -> Option<f64> {
+        let share = self.y.axis.share(self.y.axis.position(y)?);
+        Some(self.top + (1.0 - share) * self.height)
+    }
+
+    fn across(&self, position: f64) -> f64 {
+        self.left + self.x.axis.share(position) * self.width
+    }
+
+    fn up(&self, position: f64) -> f64 {
+        self.bottom() - self.y.axis.share(position) * self.height
+    }
+
+    pub(super) fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+}
+
 /// Draws frame, grid, labels and titles of the axes.
 pub(super) fn draw(svg: &mut Svg, field: &Field) {
-    let plot = field.plot;
-    let (left, top) = (plot.left, plot.top);
-    let (right, bottom) = (left + plot.width, field.bottom());
-    let across = |positions: &[f64]| -> Vec<f64> {
-        let axis = &field.x.axis;
-        let pixel = |&at: &f64| left + axis.share(at) * plot.width;
-        positions.iter().map(pixel).collect()
-    };
-    let up = |positions: &[f64]| -> Vec<f64> {
-        let axis = &field.y.axis;
-        let pixel = |&at: &f64| bottom - axis.share(at) * plot.height;
-        positions.iter().map(pixel).collect()
-    };
-    let (x, y) = (&field.x.axis, &field.y.axis);
+    let (left, top, bottom) = (field.left, field.top, field.bottom());
+    let right = left + field.width;
+    let across = |at: &[f64]| -> Vec<f64> { at.iter().map(|&it| field.across(it)).collect() };
+    let up = |at: &[f64]| -> Vec<f64> { at.iter().map(|&it| field.up(it)).collect() };
+    let (x, y): (&Axis, &Axis) = (&field.x.axis, &field.y.axis);
     let (xs, ys) = (across(&x.labelled), up(&y.labelled));
     let faint = verticals(&across(&x.between), top, bottom) + &rows(&up(&y.between), left, right);
     // Between names there is nothing to read off.
@@ -38,13 +62,11 @@ pub(super) fn draw(svg: &mut Svg, field: &Field) {
     let grid = verticals(across, top, bottom) + &rows(&ys, left, right);
     let frame = verticals(&[left], top, bottom) + &rows(&[bottom], left, right);
     let ticks = verticals(&xs, bottom, bottom + TICK) + &rows(&ys, left - TICK, left);
+    let frame = frame + &ticks;
 
     svg.group(r#"class="axes""#);
-    for (lines, stroke, width) in [
-        (faint, FAINT_GRID, "0.8"),
-        (grid, GRID, "0.8"),
-        (frame + &ticks, AXIS, "1"),
-    ] {
+    let looks = [(FAINT_GRID, "0.8"), (GRID, "0.8"), (AXIS, "1")];
+    for (lines, (stroke, width)) in [faint, grid, frame].into_iter().zip(looks) {
         if !lines.is_empty() {
             let style = format!(r#"stroke="{stroke}" stroke-width="{width}""#);
             svg.tag("path", &format!(r#"{style} d="{lines}""#));
@@ -55,22 +77,21 @@ pub(super) fn draw(svg: &mut Svg, field: &Field) {
     labels(svg, field.y, ("end", ""), beside);
     let baseline = bottom + LABEL_GAP + 0.76 * LABEL_SIZE;
     // Names so many that they would overlap even askew are not all written.
-    let step = (LABEL_SIZE * xs.len() as f64 / plot.width).ceil().max(1.0) as usize;
-    let place = |(index, &x)| {
-        (
-            x,
-            if index % step == 0 {
-                baseline
-            } else {
-                f64::NAN
-            },
-        )
+    let step = (LABEL_SIZE * xs.len() as f64 / field.width).ceil().max(1.0) as usize;
+    let is_written = |index: usize| index.is_multiple_of(step);
+    let below = |index| {
+        if is_written(index) {
+            baseline
+        } else {
+            f64::NAN
+        }
     };
-    let look = match field.x.askew(plot.width) {
+    let below = xs.iter().enumerate().map(|(index, &x)| (x, below(index)));
+    let look = match field.x.askew(field.width) {
         Some(_) => ("end", "rotate(-35"),
         None => ("middle", ""),
     };
-    labels(svg, field.x, look, xs.iter().enumerate().map(place));
+    labels(svg, field.x, look, below);
     svg.close();
     titles(svg, field);
 }
@@ -109,15 +130,14 @@ fn labels(
 }
 
 fn titles(svg: &mut Svg, field: &Field) {
-    let plot = field.plot;
     let across = svg::fitted(&field.x.title, TITLE_SIZE, WIDTH - 32.0);
     // A longer title would run into the legend.
-    let up = svg::fitted(&field.y.title, TITLE_SIZE, plot.height + 24.0);
+    let up = svg::fitted(&field.y.title, TITLE_SIZE, field.height + 24.0);
     let font = format!(r#"text-anchor="middle" font-size="{TITLE_SIZE}" fill="{INK}""#);
     svg.group(&format!(r#"class="axis-titles" {font}"#));
-    let below = field.bottom() + 42.0 + field.x.askew(plot.width).unwrap_or_default();
-    svg.text((plot.left + plot.width / 2.0, below), "", &across);
-    let middle = plot.top + plot.height / 2.0;
+    let below = field.bottom() + 42.0 + field.x.askew(field.width).unwrap_or_default();
+    svg.text((field.left + field.width / 2.0, below), "", &across);
+    let middle = field.top + field.height / 2.0;
     let turned = format!(r#"transform="rotate(-90 20 {})""#, coordinate(middle));
     svg.text((20.0, middle), &turned, &up);
     svg.close();

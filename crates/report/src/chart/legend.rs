@@ -3,54 +3,24 @@
 
 use std::mem::discriminant;
 
-use super::mark::{Bound, Line, Look, Mark, Scene, Shape, State, draw_one};
-use super::palette::Ramp;
-use super::svg::{Svg, width};
-use super::{INK, WIDTH};
+use super::mark::{Entry, Line, Look, Mark, Scene, Shape, State};
+use super::palette::{INK, Ramp};
+use super::svg::{Svg, WIDTH, width};
+use super::symbols::draw_one;
 use crate::{limits, units};
 
 const ROW: f64 = 20.0;
 const SIZE: f64 = 12.5;
 const LEFT: f64 = 16.0;
 const SAMPLE: f64 = 30.0;
-const SHADE: f64 = 10.0;
 const GAP: f64 = 18.0;
 
-/// A symbol and its words.
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    look: Look,
-    /// Marks without places. None: words alone.
-    marks: Vec<Mark>,
-    text: String,
-}
-
 impl Entry {
-    pub(crate) fn new(look: Look, marks: Vec<Mark>, text: impl Into<String>) -> Self {
-        let text = text.into();
-        Self { look, marks, text }
-    }
-
-    pub(crate) fn words(text: impl Into<String>) -> Self {
-        Self::new(Look::Ink, Vec::new(), text)
-    }
-
-    /// All shades.
-    pub(crate) fn ramp(text: impl Into<String>) -> Self {
-        let tile = |step| Mark {
-            shape: Shape::Tile,
-            shade: Some(Ramp::step(step)),
-            aside: step as f64 * SHADE,
-            ..Mark::default()
-        };
-        Self::new(Look::Ink, (0..Ramp::STEPS).map(tile).collect(), text)
-    }
-
     fn width(&self) -> f64 {
         match self.marks.len() {
             // Without the space before the words.
             0 => -6.0,
-            Ramp::STEPS => SHADE * Ramp::STEPS as f64,
+            Ramp::STEPS => Ramp::WIDTH * Ramp::STEPS as f64,
             _ => SAMPLE,
         }
     }
@@ -102,11 +72,8 @@ impl Legend {
             }
             svg.close();
             let at = (x + entry.width() + 6.0, middle + 4.3);
-            svg.text(
-                at,
-                &format!(r#"font-size="12.5" fill="{INK}""#),
-                &entry.text,
-            );
+            let font = format!(r#"font-size="12.5" fill="{INK}""#);
+            svg.text(at, &font, &entry.text);
         }
         svg.close();
     }
@@ -117,35 +84,30 @@ fn places(mark: &Mark, x: f64, y: f64) -> Vec<(f64, f64)> {
     let centre = x + SAMPLE / 2.0;
     match mark.shape {
         Shape::Line(_) => vec![(x, y), (x + SAMPLE, y)],
-        Shape::Band => vec![
-            (x, y - 6.0),
-            (x + SAMPLE, y - 6.0),
-            (x + SAMPLE, y + 6.0),
-            (x, y + 6.0),
-        ],
+        Shape::Band => {
+            let (end, top, bottom) = (x + SAMPLE, y - 6.0, y + 6.0);
+            vec![(x, top), (end, top), (end, bottom), (x, bottom)]
+        }
         Shape::Bar => vec![(x + 7.0, y + 7.0), (x + 23.0, y - 7.0)],
         Shape::Tile => {
             let x = x + mark.aside;
-            vec![(x, y + 6.0), (x + SHADE, y - 6.0)]
+            vec![(x, y + 6.0), (x + Ramp::WIDTH, y - 6.0)]
         }
         Shape::Interval => vec![(centre, y + 6.0), (centre, y - 6.0)],
         Shape::Point | Shape::Dot | Shape::Ring(_) | Shape::Words(_) => {
-            vec![(centre, if mark.bound.y { y + 4.0 } else { y })]
+            vec![(centre, if mark.bound { y + 4.0 } else { y })]
         }
     }
 }
 
 /// A mark as a symbol: without values.
 fn sample(mark: &Mark) -> Mark {
-    Mark {
-        shape: mark.shape.clone(),
-        size: match mark.shape {
-            Shape::Interval => 1.0,
-            Shape::Ring(_) => 0.75,
-            _ => mark.size.min(1.5),
-        },
-        ..Mark::default()
-    }
+    let size = match mark.shape {
+        Shape::Interval => 1.0,
+        Shape::Ring(_) => 0.75,
+        _ => mark.size.min(1.5),
+    };
+    Mark::new(mark.shape.clone(), None, []).size(size)
 }
 
 /// The series that have marks, each as it is drawn.
@@ -157,11 +119,10 @@ fn series(scene: &Scene) -> Vec<Entry> {
             Shape::Bar | Shape::Point => true,
             _ => false,
         };
-        let own = mark
-            .series
-            .filter(|_| is_kept)
-            .and_then(|index| samples.get_mut(index));
-        let Some(own) = own else { continue };
+        let series = mark.series.filter(|_| is_kept);
+        let Some(own) = series.and_then(|index| samples.get_mut(index)) else {
+            continue;
+        };
         let is_same = |it: &Mark| discriminant(&it.shape) == discriminant(&mark.shape);
         if !own.iter().any(is_same) {
             own.push(sample(mark));
@@ -179,10 +140,10 @@ fn series(scene: &Scene) -> Vec<Entry> {
     }
     let more = entries.len().saturating_sub(limits::LEGEND_ENTRIES) as u64;
     entries.truncate(limits::LEGEND_ENTRIES);
-    if more > 0 {
-        let text = format!("and {}, which the CSV has", units::plural(more, "other"));
-        entries.push(Entry::words(text));
-    }
+    entries.extend((more > 0).then(|| {
+        let others = units::plural(more, "other");
+        Entry::words(format!("and {others}, which the CSV has"))
+    }));
     entries
 }
 
@@ -198,28 +159,21 @@ fn keys(scene: &Scene) -> Vec<Entry> {
     for mark in drawn().filter(|mark| !mark.key.is_empty()) {
         push(&mark.key, sample(mark));
     }
+    let plain = || Mark::new(Shape::Point, None, []);
     for mark in drawn() {
-        let is_marker = matches!(mark.shape, Shape::Point | Shape::Dot | Shape::Bar);
-        let state = |state: &State| Mark {
-            state: state.clone(),
-            ..Mark::default()
+        let text = match &mark.state {
+            State::Counts => "",
+            State::Grey(_) => "does not count",
+            State::Failing(_) => "fails here",
+            State::Missing(_) => "missing",
+            State::Published(_) => "published",
         };
-        match &mark.state {
-            State::Grey(_) if is_marker => push("does not count", state(&mark.state)),
-            State::Failing(_) if is_marker => push("fails here", state(&mark.state)),
-            State::Missing(_) if is_marker => push("missing", state(&mark.state)),
-            State::Published(_) if is_marker => push("published", state(&mark.state)),
-            _ => {}
+        let is_marker = matches!(mark.shape, Shape::Point | Shape::Dot | Shape::Bar);
+        if is_marker && !text.is_empty() {
+            push(text, plain().state(mark.state.clone()));
         }
-        if mark.bound.x || mark.bound.y {
-            let bound = Bound::y(true);
-            push(
-                "lower bound",
-                Mark {
-                    bound,
-                    ..Mark::default()
-                },
-            );
+        if mark.bound || mark.bound_x {
+            push("lower bound", plain().bound(true));
         }
     }
     entries

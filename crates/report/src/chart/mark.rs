@@ -1,13 +1,8 @@
 //! The grammar of figures. A figure is a table of marks between two axes; picture, legend, text
 //! description, notes and the CSV beside it follow from the marks.
 
-use std::cmp::Ordering;
-
-use super::legend::Entry;
+use super::axis::{PLOT_LEFT, Side};
 use super::palette::{CurveStyle, Ramp};
-use super::side::Side;
-use super::svg::{Svg, coordinate, coordinates, escaped};
-use super::{Field, INK, PAPER, PLOT_HEIGHT, PLOT_LEFT, Rows, Words};
 use crate::{limits, units};
 
 /// A figure before it is drawn.
@@ -28,6 +23,15 @@ pub(crate) struct Scene {
     pub(crate) words: Option<Words>,
 }
 
+/// The names of rows and columns. A mark at (2, 1) stands in the third column of the second row.
+#[derive(Debug, Clone)]
+pub(crate) struct Words {
+    pub(crate) caption: String,
+    pub(crate) corner: String,
+    pub(crate) rows: Vec<String>,
+    pub(crate) columns: Vec<String>,
+}
+
 impl Scene {
     pub(crate) fn new(title: String, axes: (Side, Side), series: Vec<Series>) -> Self {
         Self {
@@ -37,17 +41,25 @@ impl Scene {
             marks: Vec::new(),
             key: Vec::new(),
             notes: Vec::new(),
-            height: PLOT_HEIGHT,
+            height: 360.0,
             left: PLOT_LEFT,
             words: None,
         }
     }
 
+    pub(crate) fn add(&mut self, marks: impl IntoIterator<Item = Mark>) {
+        self.marks.extend(marks);
+    }
+
+    pub(crate) fn say_if(&mut self, is_so: bool, note: &str) {
+        self.notes.extend(is_so.then(|| note.to_owned()));
+    }
+
     /// A note that names some cells.
     pub(crate) fn note(&mut self, what: &str, names: Vec<String>) {
         let names = listed(names, "other", "; ");
-        self.notes
-            .extend(names.map(|names| format!("{what}: {names}.")));
+        let note = names.map(|names| format!("{what}: {names}."));
+        self.notes.extend(note);
     }
 }
 
@@ -60,6 +72,22 @@ pub(crate) struct Series {
     pub(crate) look: Look,
 }
 
+impl Series {
+    pub(crate) fn new(name: String, short: String, look: Look) -> Self {
+        Self { name, short, look }
+    }
+
+    /// Classes or parts in their order, as shades.
+    pub(crate) fn shades(names: Vec<String>) -> Vec<Self> {
+        let last = names.len().saturating_sub(1).max(1) as f64;
+        let series = |(index, name): (usize, String)| {
+            let look = Look::Shade(Ramp::of(index as f64 / last));
+            Self::new(name.clone(), shortened(&name), look)
+        };
+        names.into_iter().enumerate().map(series).collect()
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Look {
     Style(CurveStyle),
@@ -70,23 +98,55 @@ pub(crate) enum Look {
 impl Look {
     pub(super) fn class(self) -> &'static str {
         match self {
-            Self::Style(style) => style.class,
             Self::Shade(shade) => shade.class,
-            Self::Ink => "neutral",
+            Self::Style(_) | Self::Ink => self.style().class,
         }
     }
 
-    fn style(self) -> CurveStyle {
-        let neutral = CurveStyle {
-            class: "neutral",
-            colour: INK,
-            ..CurveStyle::of(0)
-        };
+    pub(super) fn style(self) -> CurveStyle {
         match self {
             Self::Style(style) => style,
-            Self::Shade(_) | Self::Ink => neutral,
+            Self::Shade(_) | Self::Ink => CurveStyle::NEUTRAL,
         }
     }
+}
+
+/// A symbol and its words in the legend.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(super) look: Look,
+    /// Marks without places. None: words alone.
+    pub(super) marks: Vec<Mark>,
+    pub(super) text: String,
+}
+
+impl Entry {
+    pub(crate) fn new(look: Look, marks: Vec<Mark>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { look, marks, text }
+    }
+
+    pub(crate) fn words(text: impl Into<String>) -> Self {
+        Self::new(Look::Ink, Vec::new(), text)
+    }
+
+    /// All shades.
+    pub(crate) fn ramp(text: String) -> Self {
+        let tile = |step| {
+            let tile = Mark::new(Shape::Tile, None, []).aside(step as f64 * Ramp::WIDTH);
+            tile.shade(Some(Ramp::step(step)))
+        };
+        Self::new(Look::Ink, (0..Ramp::STEPS).map(tile).collect(), text)
+    }
+}
+
+/// A mark with another value of a field, for each field.
+macro_rules! with {
+    ($($field:ident: $type:ty),*) => {
+        $(pub(crate) fn $field(self, $field: $type) -> Self {
+            Self { $field, ..self }
+        })*
+    };
 }
 
 /// One mark.
@@ -104,7 +164,9 @@ pub(crate) struct Mark {
     /// Times the size of a marker.
     pub(crate) size: f64,
     pub(crate) state: State,
-    pub(crate) bound: Bound,
+    /// The true value may be higher, along the vertical and the horizontal axis.
+    pub(crate) bound: bool,
+    pub(crate) bound_x: bool,
     /// The words under the pointer.
     pub(crate) hint: String,
     /// Its words in the text description.
@@ -115,22 +177,88 @@ pub(crate) struct Mark {
     pub(crate) row: Vec<(String, String)>,
 }
 
-impl Default for Mark {
-    fn default() -> Self {
+impl Mark {
+    pub(crate) fn new(
+        shape: Shape,
+        series: Option<usize>,
+        at: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
         Self {
-            shape: Shape::Point,
-            at: Vec::new(),
+            shape,
+            at: at.into_iter().collect(),
             aside: 0.0,
-            series: None,
+            series,
             shade: None,
             size: 1.0,
             state: State::Counts,
-            bound: Bound::default(),
+            bound: false,
+            bound_x: false,
             hint: String::new(),
             tells: String::new(),
             key: String::new(),
             row: Vec::new(),
         }
+    }
+
+    /// A line, if it has two points.
+    pub(crate) fn line(
+        line: Line,
+        mut at: Vec<(f64, f64)>,
+        series: Option<usize>,
+        key: &str,
+    ) -> Self {
+        if at.iter().filter(|it| it.1.is_finite()).count() < 2 {
+            at.clear();
+        }
+        Self::new(Shape::Line(line), series, at).key(key)
+    }
+
+    /// Words of the text description, and nothing to see.
+    pub(crate) fn told(series: usize, tells: String) -> Self {
+        Self::new(Shape::Point, Some(series), []).tells(tells)
+    }
+
+    /// The same to see, without its words in text description and CSV.
+    pub(crate) fn untold(self) -> Self {
+        let row = Vec::new();
+        Self { row, ..self }.tells(String::new())
+    }
+
+    pub(crate) fn at(self, at: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let at = at.into_iter().collect();
+        Self { at, ..self }
+    }
+
+    with! { shape: Shape, aside: f64, shade: Option<Ramp>, size: f64, state: State }
+    with! { bound: bool, bound_x: bool, hint: String, tells: String }
+
+    pub(crate) fn key(self, key: &str) -> Self {
+        let key = key.to_owned();
+        Self { key, ..self }
+    }
+
+    /// As others published it: words for it, the name of what it is of, and their source.
+    pub(crate) fn published(self, name: &str, words: &str, source: &str) -> Self {
+        let hint = format!("{name}: {words}, {source}");
+        self.state(State::Published(source.to_owned())).hint(hint)
+    }
+
+    /// With more columns.
+    pub(crate) fn row(mut self, row: Vec<(String, String)>) -> Self {
+        self.row.extend(row);
+        self
+    }
+
+    fn flag(&self) -> String {
+        let mut words: Vec<String> = Vec::new();
+        words.extend(self.bound_x.then(|| "x: lower bound".to_owned()));
+        words.extend(self.bound.then(|| "lower bound".to_owned()));
+        words.extend(match &self.state {
+            State::Counts => None,
+            State::Failing(reason) => Some(format!("fails here: {reason}")),
+            State::Grey(it) | State::Missing(it) | State::Published(it) => Some(it.clone()),
+        });
+        words.join("; ")
     }
 }
 
@@ -156,7 +284,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    fn layer(&self) -> u8 {
+    pub(super) fn layer(&self) -> u8 {
         match self {
             Self::Band => 0,
             Self::Tile | Self::Bar => 1,
@@ -169,29 +297,20 @@ impl Shape {
     }
 }
 
-/// How a line is drawn.
+/// How a line is drawn: its class, its dashes unless those of the series, and its width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line {
-    class: &'static str,
-    /// None: those of the series.
-    dashes: Option<&'static str>,
-    width: &'static str,
-}
+pub(crate) struct Line(
+    pub(super) &'static str,
+    pub(super) Option<&'static str>,
+    pub(super) &'static str,
+);
 
 impl Line {
-    pub(crate) const MEDIAN: Self = Self::new("median", None, "2");
-    pub(crate) const PUBLISHED: Self = Self::new("median", Some("3 3"), "1.2");
-    pub(crate) const FRONT: Self = Self::new("pareto", Some("none"), "1.4");
+    pub(crate) const MEDIAN: Self = Self("median", None, "2");
+    pub(crate) const PUBLISHED: Self = Self("median", Some("3 3"), "1.2");
+    pub(crate) const FRONT: Self = Self("pareto", Some("none"), "1.4");
     /// The diagonal, or another line to compare with.
-    pub(crate) const RULE: Self = Self::new("guide", Some("10 3 2 3"), "1");
-
-    const fn new(class: &'static str, dashes: Option<&'static str>, width: &'static str) -> Self {
-        Self {
-            class,
-            dashes,
-            width,
-        }
-    }
+    pub(crate) const RULE: Self = Self("guide", Some("10 3 2 3"), "1");
 }
 
 /// How a value counts.
@@ -209,52 +328,24 @@ pub(crate) enum State {
     Published(String),
 }
 
-/// Whether the true value may be higher, along each axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Bound {
-    pub(crate) x: bool,
-    pub(crate) y: bool,
+/// The rows of the table beside a figure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
-impl Bound {
-    pub(crate) fn y(y: bool) -> Self {
-        Self { x: false, y }
-    }
-}
-
-impl Mark {
-    pub(crate) fn line(line: Line, at: Vec<(f64, f64)>, series: Option<usize>, key: &str) -> Self {
-        let (shape, key) = (Shape::Line(line), key.to_owned());
-        let is_line = at.iter().filter(|it| it.1.is_finite()).count() > 1;
-        let at = if is_line { at } else { Vec::new() };
-        Self {
-            shape,
-            at,
-            series,
-            key,
-            ..Self::default()
+impl Rows {
+    /// The rows as CSV.
+    pub(crate) fn csv(&self) -> Vec<u8> {
+        let mut table = csv::Writer::from_writer(Vec::new());
+        // Only a failing writer, or rows of other lengths than the header's, fail; a vector does
+        // not.
+        let _ = table.write_record(&self.header);
+        for row in &self.rows {
+            let _ = table.write_record(row);
         }
-    }
-
-    /// Words of the text description, and nothing to see.
-    pub(crate) fn told(series: Option<usize>, tells: String) -> Self {
-        Self {
-            series,
-            tells,
-            ..Self::default()
-        }
-    }
-
-    fn flag(&self) -> String {
-        let mut words: Vec<String> = Vec::new();
-        words.extend(self.bound.x.then(|| "x: lower bound".to_owned()));
-        words.extend(self.bound.y.then(|| "lower bound".to_owned()));
-        words.extend(match &self.state {
-            State::Counts => None,
-            State::Failing(reason) => Some(format!("fails here: {reason}")),
-            State::Grey(it) | State::Missing(it) | State::Published(it) => Some(it.clone()),
-        });
-        words.join("; ")
+        table.into_inner().unwrap_or_default()
     }
 }
 
@@ -342,226 +433,7 @@ pub(crate) fn listed(mut items: Vec<String>, noun: &str, between: &str) -> Optio
     (!items.is_empty()).then(|| items.join(between))
 }
 
-/// Draws all marks.
-pub(super) fn draw(svg: &mut Svg, field: &Field, scene: &Scene) {
-    let mut marks: Vec<&Mark> = scene.marks.iter().collect();
-    // Small ones last, or large ones would hide them.
-    let order = |mark: &Mark| (mark.shape.layer(), -mark.size);
-    marks.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(Ordering::Equal));
-    for marks in marks.chunk_by(|a, b| a.series == b.series) {
-        let series = marks[0].series.and_then(|index| scene.series.get(index));
-        let look = series.map_or(Look::Ink, |it| it.look);
-        let name = series.map(|it| format!(r#" data-series="{}""#, escaped(&it.name)));
-        let (class, name) = (look.class(), name.unwrap_or_default());
-        svg.group(&format!(r#"class="series {class}"{name}"#));
-        for mark in marks {
-            for pixels in pieces(field, mark) {
-                draw_one(svg, mark, look, &pixels, scene.series.len() > 1);
-            }
-        }
-        svg.close();
-    }
-}
-
-/// The pixels of a mark; those of a line are interrupted where an axis has no position.
-fn pieces(field: &Field, mark: &Mark) -> Vec<Vec<(f64, f64)>> {
-    let pixel = |&(x, y): &(f64, f64)| {
-        // What is missing has no value: it stands at the bottom.
-        let is_missing = matches!(mark.state, State::Missing(_)) && y.is_nan();
-        let bottom = is_missing.then(|| field.bottom() - 7.0);
-        let y = bottom.or_else(|| field.pixel_y(y));
-        Some((field.pixel_x(x)? + mark.aside, y?))
-    };
-    let pixels: Vec<Option<(f64, f64)>> = mark.at.iter().map(pixel).collect();
-    if let Shape::Line(_) = mark.shape {
-        let pieces = pixels.split(Option::is_none);
-        let pieces = pieces.map(|it| it.iter().copied().flatten().collect());
-        return pieces.filter(|it: &Vec<_>| it.len() > 1).collect();
-    }
-    let whole: Option<Vec<(f64, f64)>> = pixels.into_iter().collect();
-    whole.into_iter().filter(|it| !it.is_empty()).collect()
-}
-
-/// The colour of what does not count.
-pub(super) const GREY: &str = "#8A8A8A";
-/// A diamond, for a published value.
-const PUBLISHED: &str = "M0,-6L6,0L0,6L-6,0Z";
-/// A cross, where a server fails.
-const FAILS: &str = "M-4.5,-4.5L4.5,4.5M-4.5,4.5L4.5,-4.5";
-/// A struck-out circle, where trials are missing.
-const MISSING: &str = "M-3.2,0a3.2,3.2 0 1 0 6.4,0a3.2,3.2 0 1 0 -6.4,0zM-4.5,4.5L4.5,-4.5";
-const DOT: &str = "M-1.7,0a1.7,1.7 0 1 0 3.4,0a1.7,1.7 0 1 0 -3.4,0z";
-/// Arrowheads above a marker, right of it and above an interval, for lower bounds.
-const BOUND_Y: &str = "M-3,-6.5L0,-10.5L3,-6.5Z";
-const BOUND_X: &str = "M6.5,-3L10.5,0L6.5,3Z";
-const OPEN: &str = "M-3,-1L0,-6L3,-1Z";
-
-/// Draws a mark at pixels.
-pub(super) fn draw_one(
-    svg: &mut Svg,
-    mark: &Mark,
-    look: Look,
-    pixels: &[(f64, f64)],
-    is_one_of_many: bool,
-) {
-    let style = look.style();
-    let is_grey = matches!(mark.state, State::Grey(_));
-    let colour = if is_grey { GREY } else { style.colour };
-    let points = coordinates(pixels);
-    let ends = [pixels[0], pixels[pixels.len() - 1]];
-    let shade = match look {
-        Look::Shade(shade) => Some(shade),
-        Look::Style(_) | Look::Ink => mark.shade,
-    };
-    match (&mark.shape, shade) {
-        (Shape::Point | Shape::Dot | Shape::Ring(_), _) => {
-            marker(svg, mark, style, colour, ends[0]);
-        }
-        (Shape::Band, _) => {
-            let band = format!(r#"class="band" points="{points}" fill="{colour}""#);
-            svg.tag("polygon", &format!(r#"{band} fill-opacity="0.16""#));
-        }
-        (Shape::Line(line), _) => {
-            let (class, width) = (line.class, line.width);
-            let dashes = line.dashes.unwrap_or(style.dashes);
-            let line = format!(r#"class="{class}" points="{points}" fill="none""#);
-            let stroke = format!(r#"stroke="{colour}" stroke-width="{width}""#);
-            svg.tag(
-                "polyline",
-                &format!(r#"{line} {stroke} stroke-dasharray="{dashes}""#),
-            );
-        }
-        (Shape::Interval, _) => interval(svg, mark, colour, ends),
-        (Shape::Tile | Shape::Bar, Some(shade)) => tile(svg, mark, shade, ends),
-        (Shape::Tile | Shape::Bar, None) => {
-            bar(svg, mark, colour, ends);
-            let foot = Some(style.shape).filter(|_| is_one_of_many);
-            foot.into_iter()
-                .for_each(|shape| bar_foot(svg, shape, colour, ends));
-        }
-        (Shape::Words(lines), _) => {
-            let look = format!(r#"text-anchor="middle" font-size="12.5" fill="{INK}""#);
-            svg.text(ends[0], &look, &lines.join(" "));
-        }
-    }
-}
-
-fn interval(svg: &mut Svg, mark: &Mark, colour: &str, [from, to]: [(f64, f64); 2]) {
-    // The ends stand across.
-    let end = 4.0 * mark.size;
-    let (across, up) = [(0.0, end), (end, 0.0)][usize::from(from.0 == to.0)];
-    let ends = |(x, y): (f64, f64)| [(x - across, y - up), (x + across, y + up)];
-    let points = coordinates(&[&ends(from)[..], &[from, to], &ends(to)[..]].concat());
-    let line = format!(r#"class="interval" points="{points}" fill="none" stroke="{colour}""#);
-    svg.tag("polyline", &format!(r#"{line} stroke-width="1.3""#));
-    if mark.bound.y {
-        let at = at(to);
-        svg.tag(
-            "path",
-            &format!(r#"class="bound" {at} d="{OPEN}" fill="{colour}""#),
-        );
-    }
-}
-
-/// The attributes of a rectangle between two corners, and its width and height.
-fn area([from, to]: [(f64, f64); 2]) -> (String, f64, f64) {
-    let (left, top) = (from.0.min(to.0), from.1.min(to.1));
-    let (wide, high) = ((from.0 - to.0).abs(), (from.1 - to.1).abs());
-    let [x, y, width, height] = [left, top, wide, high].map(coordinate);
-    let area = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}""#);
-    (area, wide, high)
-}
-
-fn tile(svg: &mut Svg, mark: &Mark, shade: Ramp, [from, mut to]: [(f64, f64); 2]) {
-    let edge = match (&mark.shape, &mark.state) {
-        (Shape::Tile, state) => {
-            // Neighbours overlap a little, or the paper would show between them.
-            to.0 += 0.3;
-            let opacity = if *state == State::Counts { "1" } else { "0.3" };
-            format!(r#"shape-rendering="crispEdges" fill-opacity="{opacity}""#)
-        }
-        (_, State::Counts) => format!(r#"stroke="{PAPER}""#),
-        _ => format!(r#"stroke="{INK}" fill-opacity="0.3" stroke-dasharray="4 3""#),
-    };
-    let (area, ..) = area([from, to]);
-    let Ramp { class, colour } = shade;
-    let tile = format!(r#"class="shade {class}" {area} fill="{colour}" {edge}"#);
-    svg.hinted("rect", &tile, &mark.hint);
-}
-
-fn bar(svg: &mut Svg, mark: &Mark, colour: &str, ends: [(f64, f64); 2]) {
-    let (class, fill, dashes) = match mark.state {
-        State::Counts => ("bar", colour, "none"),
-        State::Grey(_) => ("bar hollow grey", "none", "4 3"),
-        _ => ("bar hollow", "none", "4 3"),
-    };
-    let bar = format!(
-        r#"class="{class}" {} fill="{fill}" fill-opacity="0.5""#,
-        area(ends).0
-    );
-    let stroke = format!(r#"stroke="{colour}" stroke-width="1.2" stroke-dasharray="{dashes}""#);
-    svg.hinted("rect", &format!("{bar} {stroke}"), &mark.hint);
-}
-
-/// The marker of a series at the foot of its bar, so that bars differ without colour too.
-fn bar_foot(svg: &mut Svg, shape: &str, colour: &str, ends: [(f64, f64); 2]) {
-    let (_, wide, high) = area(ends);
-    if wide > 8.0 && high > 12.0 {
-        let at = at((
-            ends[0].0.midpoint(ends[1].0),
-            ends[0].1.max(ends[1].1) - 7.0,
-        ));
-        let fill = format!(r#"fill="{PAPER}" stroke="{colour}""#);
-        svg.tag("path", &format!(r#"class="foot" {at} d="{shape}" {fill}"#));
-    }
-}
-
-fn marker(svg: &mut Svg, mark: &Mark, style: CurveStyle, colour: &str, place: (f64, f64)) {
-    let (class, shape, width) = match (&mark.state, &mark.shape) {
-        (State::Missing(_), _) => ("absent", MISSING, 1.4),
-        (State::Failing(_), _) => ("mark hollow failing", FAILS, 2.0),
-        (State::Published(_), _) => ("mark hollow published", PUBLISHED, 1.6),
-        (_, Shape::Ring(shape)) => ("mark hollow ring", *shape, 1.7),
-        (State::Grey(_), Shape::Dot) => ("mark hollow grey", DOT, 0.9),
-        (State::Grey(_), _) => ("mark hollow grey", style.shape, 1.1),
-        (State::Counts, Shape::Dot) => ("mark", DOT, 0.8),
-        (State::Counts, _) => ("mark", style.shape, 0.8),
-    };
-    let is_filled = class == "mark";
-    let size = mark.size.min(if is_filled { f64::INFINITY } else { 1.6 });
-    let shade = mark.shade.filter(|_| is_filled);
-    let (shaded, fill) = match (class, shade) {
-        (_, Some(shade)) => (format!(" shaded {}", shade.class), shade.colour),
-        ("mark", None) => (String::new(), colour),
-        // It stands out from a dark bar.
-        ("mark hollow published" | "absent", None) => (String::new(), PAPER),
-        _ => (String::new(), "none"),
-    };
-    let bounds = [(mark.bound.y, BOUND_Y), (mark.bound.x, BOUND_X)];
-    let arrows = bounds.map(|(is_bound, arrow)| if is_bound { arrow } else { "" });
-    let aside = match mark.aside {
-        0.0 => String::new(),
-        aside => format!(r#" data-aside="{}""#, coordinate(aside)),
-    };
-    let at = match size {
-        1.0 => at(place),
-        size => at(place).replace(")", &format!(") scale({})", coordinate(size))),
-    };
-    let path = format!(r#"{at} d="{shape}{}""#, arrows.concat());
-    let width = (width / size * 100.0).round() / 100.0;
-    let opacity = if size == 1.0 && is_filled {
-        "0.55"
-    } else {
-        "0.9"
-    };
-    let fill = format!(r#"fill="{fill}" fill-opacity="{opacity}""#);
-    let look = format!(r#"{fill} stroke="{colour}" stroke-width="{width}""#);
-    let marker = format!(r#"class="{class}{shaded}"{aside} {path} {look}"#);
-    svg.hinted("path", &marker, &mark.hint);
-}
-
-/// `transform="translate(x y)"`.
-fn at((x, y): (f64, f64)) -> String {
-    let [x, y] = [x, y].map(coordinate);
-    format!(r#"transform="translate({x} {y})""#)
+/// The name of a class or part in a legend.
+pub(crate) fn shortened(name: &str) -> String {
+    units::shortened(name, limits::CELL_CHARACTERS)
 }

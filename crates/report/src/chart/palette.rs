@@ -4,6 +4,12 @@
 //! Colours of curves: Okabe and Ito, "Color Universal Design", 2008; without yellow, which
 //! is too faint on white; sky blue comes after the darker colours for the same reason.
 
+pub(crate) const INK: &str = "#000000";
+pub(crate) const SOFT_INK: &str = "#444444";
+pub(crate) const PAPER: &str = "#FFFFFF";
+/// The colour of what does not count.
+pub(crate) const GREY: &str = "#8A8A8A";
+
 /// Colours for print. The page has its own for dark mode (`templates/report.css`, `--s0` to
 /// `--s6`).
 const COLOURS: [&str; 7] = [
@@ -48,6 +54,14 @@ pub(crate) struct CurveStyle {
 }
 
 impl CurveStyle {
+    /// Of what belongs to no curve.
+    pub(crate) const NEUTRAL: Self = Self {
+        class: "neutral",
+        colour: INK,
+        shape: SHAPES[0],
+        dashes: DASHES[0],
+    };
+
     /// The style of the `index`-th curve; 49 styles are distinct.
     pub(crate) fn of(index: usize) -> Self {
         const CLASSES: [&str; 7] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6"];
@@ -71,8 +85,9 @@ pub(crate) struct Ramp {
 }
 
 impl Ramp {
-    /// Its number of shades.
+    /// Its number of shades, and the width of each in a legend, pixels.
     pub(crate) const STEPS: usize = RAMP.len();
+    pub(crate) const WIDTH: f64 = 10.0;
 
     /// The shade of a step; the last one beyond the end.
     pub(crate) fn step(step: usize) -> Self {

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// Width of every figure, in pixels; the height follows from legend and notes.
+pub(crate) const WIDTH: f64 = 760.0;
+
 /// Builds the content of an SVG document.
 #[derive(Debug, Default)]
 pub(crate) struct Svg {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::mark::{GREY, Mark, Scene, Shape, State};
-use super::svg::{self, Svg, coordinate, escaped};
-use super::{INK, SOFT_INK, WIDTH};
+use super::mark::{Mark, Scene, Shape, State, Words};
+use super::palette::{GREY, INK, SOFT_INK};
+use super::svg::{self, Svg, WIDTH, coordinate, escaped};
 use crate::limits;
 
 const LEFT: f64 = 16.0;
@@ -16,15 +16,6 @@ const LINE: f64 = 13.0;
 const NAMES: f64 = 220.0;
 const COLUMN: f64 = 150.0;
 
-/// The names of rows and columns. A mark at (2, 1) stands in the third column of the second row.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Words {
-    pub(crate) caption: String,
-    pub(crate) corner: String,
-    pub(crate) rows: Vec<String>,
-    pub(crate) columns: Vec<String>,
-}
-
 impl Words {
     /// Whether the picture lacks rows or columns.
     pub(super) fn is_cut(&self) -> bool {
@@ -32,7 +23,7 @@ impl Words {
     }
 
     fn row_height(scene: &Scene) -> f64 {
-        let lines = |mark: &Mark| words(mark).map_or(0, <[String]>::len);
+        let lines = |mark: &Mark| words(mark).len();
         let most = scene.marks.iter().map(lines).max().unwrap_or(1).max(1);
         8.0 + LINE * most as f64
     }
@@ -79,16 +70,13 @@ impl Words {
             rule(svg, top + height - 5.0, "#DDDDDD");
         }
         for mark in &scene.marks {
-            let (lines, place) = (words(mark).unwrap_or_default(), mark.at.first());
             let is_in = |it: &&(f64, f64)| (it.0 as usize) < columns && (it.1 as usize) < rows;
-            let Some(&(x, y)) = place.filter(is_in) else {
+            let Some(&(x, y)) = mark.at.first().filter(is_in) else {
                 continue;
             };
-            for (line, words) in lines.iter().enumerate() {
-                let at = (
-                    right(x),
-                    top + HEAD + y * height + 10.0 + LINE * line as f64,
-                );
+            for (line, words) in words(mark).iter().enumerate() {
+                let down = y * height + LINE * line as f64;
+                let at = (right(x), top + HEAD + down + 10.0);
                 let look = match line {
                     0 if is_grey(mark) => &grey,
                     0 => &plain,
@@ -108,18 +96,15 @@ impl Words {
             html.push_str(&format!("<caption>{}</caption>\n", escaped(&self.caption)));
         }
         let corner = escaped(&self.corner);
-        html.push_str(&format!(
-            "<thead><tr><th scope=\"col\" class=\"left\">{corner}</th>"
-        ));
+        let corner = format!("<th scope=\"col\" class=\"left\">{corner}</th>");
+        html.push_str(&format!("<thead><tr>{corner}"));
         for head in &self.columns {
             html.push_str(&format!("<th scope=\"col\">{}</th>", escaped(head)));
         }
         html.push_str("</tr></thead>\n<tbody>\n");
-        let place = |mark: &Mark| mark.at.first().map(|it| (it.0 as usize, it.1 as usize));
-        let marks = scene
-            .marks
-            .iter()
-            .filter_map(|mark| Some((place(mark)?, mark)));
+        let place = |&(x, y): &(f64, f64)| (x as usize, y as usize);
+        let marks = scene.marks.iter();
+        let marks = marks.filter_map(|mark| Some((mark.at.first().map(place)?, mark)));
         let marks: HashMap<(usize, usize), &Mark> = marks.collect();
         for (row, name) in self.rows.iter().enumerate() {
             html.push_str(&format!("<tr><th scope=\"row\">{}</th>", escaped(name)));
@@ -129,15 +114,14 @@ impl Words {
             }
             html.push_str("</tr>\n");
         }
-        html.push_str("</tbody>\n</table>\n</div>");
-        html
+        html + "</tbody>\n</table>\n</div>"
     }
 }
 
-fn words(mark: &Mark) -> Option<&[String]> {
+fn words(mark: &Mark) -> &[String] {
     match &mark.shape {
-        Shape::Words(lines) => Some(lines),
-        _ => None,
+        Shape::Words(lines) => lines,
+        _ => &[],
     }
 }
 
@@ -146,15 +130,11 @@ fn is_grey(mark: &Mark) -> bool {
 }
 
 fn cell(mark: &Mark) -> String {
-    let mut cell = match is_grey(mark) {
-        true => "<td class=\"grey\">".to_owned(),
-        false => "<td>".to_owned(),
+    let class = if is_grey(mark) { " class=\"grey\"" } else { "" };
+    let line = |(index, line): (usize, &String)| match index {
+        0 => escaped(line),
+        _ => format!("<span class=\"range\">{}</span>", escaped(line)),
     };
-    for (index, line) in words(mark).unwrap_or_default().iter().enumerate() {
-        cell.push_str(&match index {
-            0 => escaped(line),
-            _ => format!("<span class=\"range\">{}</span>", escaped(line)),
-        });
-    }
-    cell + "</td>"
+    let lines: String = words(mark).iter().enumerate().map(line).collect();
+    format!("<td{class}>{lines}</td>")
 }

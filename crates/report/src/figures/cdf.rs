@@ -8,16 +8,14 @@
 mod distribution;
 
 use self::distribution::Distribution;
-use super::cells::{row, why};
-use super::dimension::{self, PLOT_WIDTH, WIDE};
-use super::panel::{Curve, Panel, Point};
-use super::{notes, shortened};
-use crate::chart::axis::Axis;
-use crate::chart::legend::Entry;
-use crate::chart::mark::{Line, Look, Mark, Scene, Series, State};
-use crate::chart::side::Side;
-use crate::chart::{CurveStyle, DASHES};
-use crate::figure::Scale;
+use super::dimension::{WIDE, range};
+use super::marks::{row, why};
+use super::notes;
+use super::panel::{Panel, joined};
+use super::point::Point;
+use crate::chart::axis::{Axis, PLOT_WIDTH, Scale, Side};
+use crate::chart::mark::{Entry, Line, Look, Mark, Scene, Series, shortened};
+use crate::chart::palette::{CurveStyle, DASHES};
 use crate::record::Unit;
 use crate::units;
 
@@ -28,16 +26,15 @@ const VISIBLE: f64 = 0.005;
 
 /// The distribution of a cell, drawn as a line.
 struct Cell<'p, 'a> {
-    curve: &'p Curve<'a>,
+    series: usize,
     point: &'p Point<'a>,
     name: String,
-    style: CurveStyle,
     of: Distribution,
 }
 
 pub(super) fn scene(panel: &Panel) -> Scene {
     let unit = panel.y.unit().cloned().unwrap_or_else(Unit::nanoseconds);
-    let (mut cells, mut absent) = (Vec::new(), Vec::new());
+    let (mut cells, mut series, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     let (mut unread, mut censored) = (0, 0);
     for curve in &panel.curves {
         for (index, point) in curve.points.iter().enumerate() {
@@ -45,7 +42,7 @@ pub(super) fn scene(panel: &Panel) -> Scene {
             unread += of.unread;
             censored += of.censored;
             if of.count == 0 {
-                absent.push(panel.point_name(curve, point));
+                absent.push(panel.point_name(point));
                 continue;
             }
             // Without `by`, all cells are of one curve. With it, dashes tell its cells apart.
@@ -56,29 +53,24 @@ pub(super) fn scene(panel: &Panel) -> Scene {
                 _ => style.dashes = DASHES[index % DASHES.len()],
             }
             let name = name(panel, &curve.name, point);
+            let short = shortened(&self::name(panel, &panel.legend_name(curve), point));
             cells.push(Cell {
-                curve,
+                series: series.len(),
                 point,
-                name,
-                style,
+                name: name.clone(),
                 of,
             });
+            series.push(Series::new(name, short, Look::Style(style)));
         }
     }
     let axes = axes(panel, &cells, &unit);
     let starts = axes.0.axis.value(axes.0.axis.start);
     let title = format!("distribution of {}", panel.y.title());
-    let series = cells.iter().map(|it| Series {
-        name: it.name.clone(),
-        short: shortened(&name(panel, &panel.legend_name(it.curve), it.point)),
-        look: Look::Style(it.style),
-    });
-    let mut scene = Scene::new(title, axes, series.collect());
-    let marks = cells
+    let mut scene = Scene::new(title, axes, series);
+    scene.marks = cells
         .iter()
-        .enumerate()
-        .flat_map(|it| marks(panel, it, &unit));
-    scene.marks = marks.collect();
+        .flat_map(|it| marks(panel, it, &unit))
+        .collect();
     let text = "markers: 50th, 90th, 99th and 99.9th percentile, if there are enough values";
     scene.key.push(Entry::words(text));
     scene.note("No value", absent);
@@ -86,31 +78,28 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         Some(_) => "without this measurement",
         None => "without this histogram, or with one that cannot be read",
     };
-    scene.notes.extend(notes::unfit(unread, why));
-    scene.notes.extend(notes::bounds(panel, panel.y));
     let least = cells.iter().filter_map(|it| Some(it.of.points.first()?.0));
-    if least.reduce(f64::min).is_some_and(|least| least < starts) {
-        let (starts, few) = (
-            unit.words(starts),
-            "Fewer than 0.5\u{a0}% of the values of a line",
-        );
-        scene
-            .notes
-            .push(format!("{few} are below {starts}, where the axis begins."));
-    }
-    if censored > 0 {
+    let is_below = least.reduce(f64::min).is_some_and(|least| least < starts);
+    let below = is_below.then(|| {
+        let few = "Fewer than 0.5\u{a0}% of the values of a line are below";
+        format!("{few} {}, where the axis begins.", unit.words(starts))
+    });
+    let beyond = (censored > 0).then(|| {
         let values = units::plural(censored, "value");
-        scene.notes.push(format!(
+        format!(
             "{values} had not ended when the trial did; they are drawn at the time waited so far, \
              and the true tail may be longer."
-        ));
-    }
+        )
+    });
+    let bounds = notes::bounds(panel, panel.y);
+    let notes = [notes::unfit(unread, why), bounds, below, beyond];
+    scene.notes.extend(notes.into_iter().flatten());
     scene
 }
 
 /// The line of a cell, its quantiles, and what was published of them.
-fn marks(panel: &Panel, (index, it): (usize, &Cell), unit: &Unit) -> Vec<Mark> {
-    let (series, of) = (Some(index), &it.of);
+fn marks(panel: &Panel, it: &Cell, unit: &Unit) -> Vec<Mark> {
+    let (series, of) = (Some(it.series), &it.of);
     let is_staircase = panel.plan.metric(panel.y.name()).is_some();
     let (mut marks, mut line, mut before) = (Vec::new(), Vec::new(), 0.0);
     for &(value, share) in &of.points {
@@ -119,7 +108,7 @@ fn marks(panel: &Panel, (index, it): (usize, &Cell), unit: &Unit) -> Vec<Mark> {
         }
         line.push((value, drawn(panel, share)));
         before = share;
-        marks.push(told(panel, (index, it), "point", value, share));
+        marks.push(told(panel, it, "point", value, share).at([]));
     }
     marks.push(Mark::line(Line::MEDIAN, line, series, ""));
     let counts = units::plural(of.count, "value");
@@ -131,22 +120,16 @@ fn marks(panel: &Panel, (index, it): (usize, &Cell), unit: &Unit) -> Vec<Mark> {
             continue;
         };
         let text = format!("{name} {}", unit.words(value));
-        let mut mark = told(panel, (index, it), name, value, share);
-        mark.row.extend(row! { "count" => of.count });
-        marks.push(Mark {
-            at: vec![(value, drawn(panel, share))],
-            state: of.state.clone(),
-            hint: format!("{}: {text}, {counts}", it.name),
-            tells: text,
-            ..mark
-        });
+        let mark = told(panel, it, name, value, share)
+            .row(row! { "count" => of.count })
+            .state(of.state.clone())
+            .hint(format!("{}: {text}, {counts}", it.name));
+        marks.push(mark.tells(text));
     }
     let greatest = of.points.last().map_or(0.0, |it| it.0);
-    marks.push(Mark::told(
-        series,
-        format!("greatest {}", unit.words(greatest)),
-    ));
-    let published = published(panel, (index, it), unit);
+    let words = format!("greatest {}", unit.words(greatest));
+    marks.push(Mark::told(it.series, words));
+    let published = published(panel, it, unit);
     let line = published.iter().flat_map(|it| it.at.clone()).collect();
     marks.push(Mark::line(Line::PUBLISHED, line, series, ""));
     marks.extend(published);
@@ -164,41 +147,29 @@ fn drawn(panel: &Panel, share: f64) -> f64 {
 /// The name of a cell by that of its curve, if that tells it apart.
 fn name(panel: &Panel, of_curve: &str, point: &Point) -> String {
     let by = panel.figure.by.as_ref().map(|_| of_curve.to_owned());
-    let cell = Some(panel.cell_name(point.factors)).filter(|cell| !cell.is_empty());
-    let parts: Vec<String> = by.into_iter().chain(cell).collect();
-    match parts.is_empty() {
-        true => of_curve.to_owned(),
-        false => parts.join(", "),
-    }
+    let name = joined([by, Some(panel.cell_name(point.factors))]);
+    name.unwrap_or_else(|| of_curve.to_owned())
 }
 
-/// A value of a line that only the CSV has.
-fn told(panel: &Panel, (index, it): (usize, &Cell), row: &str, value: f64, share: f64) -> Mark {
-    let row = row! {
-        "curve" => it.curve.name, "cell" => panel.cell_name(it.point.factors), "row" => row,
-        panel.y.name() => value, "share" => share,
-    };
-    Mark {
-        row,
-        ..Mark::told(Some(index), String::new())
-    }
+/// A value of a line at its share, with its row of the CSV.
+fn told(panel: &Panel, it: &Cell, row: &str, value: f64, share: f64) -> Mark {
+    let mark = Mark::told(it.series, String::new()).at([(value, drawn(panel, share))]);
+    mark.row(row! {
+        "curve" => panel.curve(it.point).name, "cell" => panel.cell_name(it.point.factors),
+        "row" => row, panel.y.name() => value, "share" => share,
+    })
 }
 
 /// The published quantiles of a line: values of the metrics that are quantiles of the histogram,
 /// such as `response_p99_ns`; and the published value of the metric itself, as its median.
-fn published(panel: &Panel, own: (usize, &Cell), unit: &Unit) -> Vec<Mark> {
+fn published(panel: &Panel, it: &Cell, unit: &Unit) -> Vec<Mark> {
     let y = panel.y.name();
     let mark = |metric: &str, share: f64, quantile: &str| {
         let of = panel.plan.metric(metric)?.unit.to(unit)?;
-        let (value, source) = panel.published(own.1.point, metric)?;
+        let (value, source) = panel.published(it.point, metric)?;
         let text = format!("published {quantile} {}", unit.words(value * of));
-        Some(Mark {
-            at: vec![(value * of, drawn(panel, share))],
-            state: State::Published(source.to_owned()),
-            hint: format!("{}: {text}, {source}", own.1.name),
-            tells: text,
-            ..told(panel, own, "published", value * of, share)
-        })
+        let mark = told(panel, it, "published", value * of, share);
+        Some(mark.published(&it.name, &text, source).tells(text))
     };
     let of_histogram = MARKED.iter().filter_map(|&(share, quantile)| {
         let stem = format!("{y}_{}_", quantile.replace('.', ""));
@@ -206,10 +177,8 @@ fn published(panel: &Panel, own: (usize, &Cell), unit: &Unit) -> Vec<Mark> {
         let name = names.find(|name| format!("{name}_").starts_with(&stem))?;
         mark(name, share, quantile)
     });
-    mark(y, 0.5, "median")
-        .into_iter()
-        .chain(of_histogram)
-        .collect()
+    let own = mark(y, 0.5, "median").into_iter();
+    own.chain(of_histogram).collect()
 }
 
 /// The axis of the values, logarithmic for times of different magnitudes unless the declaration
@@ -219,11 +188,9 @@ fn axes(panel: &Panel, cells: &[Cell], unit: &Unit) -> (Side, Side) {
     let points = || cells.iter().flat_map(|it| &it.of.points);
     let values = || points().map(|it| it.0);
     // The few values below what can be seen would take most of a logarithmic axis.
-    let visible = cells
-        .iter()
-        .filter_map(|it| Some(it.of.quantile(VISIBLE)?.0));
-    let start = visible.reduce(f64::min).unwrap_or(0.0);
-    let end = values().reduce(f64::max).unwrap_or(0.0);
+    let visible = cells.iter().filter_map(|it| it.of.quantile(VISIBLE));
+    let start = visible.map(|it| it.0).reduce(f64::min).unwrap_or(0.0);
+    let (_, end) = range(values()).unwrap_or_default();
     let is_time = unit.to(&Unit::nanoseconds()).is_some() && start > 0.0;
     let default = match is_time {
         true if end > WIDE * start => Scale::Log,
@@ -240,21 +207,19 @@ fn axes(panel: &Panel, cells: &[Cell], unit: &Unit) -> (Side, Side) {
         .as_ref()
         .filter(|shown| unit.to(shown).is_some());
     let title = panel.y.scaled_title(scale, shown);
-    let across = dimension::side(Some(unit), shown, axis, &title);
+    let across = Side::of_unit(Some(unit), shown, axis, &title);
+    let shares = points().map(|it| 1.0 - it.1).chain([1.0]);
     let (axis, words) = match figure.scale {
-        Scale::Log => {
-            let shares = points().map(|it| 1.0 - it.1).chain([1.0]);
-            (
-                Axis::over(Scale::Log, shares),
-                "share of values above (log scale)",
-            )
-        }
+        Scale::Log => (
+            Axis::over(Scale::Log, shares),
+            "share of values above (log scale)",
+        ),
         _ => (
             Axis::over(Scale::Linear, [1.0]),
             "share of values at or below",
         ),
     };
-    let title = figure.y_title.clone().unwrap_or_else(|| words.to_owned());
-    let up = dimension::side(Some(&Unit::share()), None, axis, &title);
+    let title = figure.y_title.as_deref().unwrap_or(words);
+    let up = Side::of_unit(Some(&Unit::share()), None, axis, title);
     (across.thinned(PLOT_WIDTH), up)
 }

@@ -3,16 +3,12 @@
 //! A series holds ten rows of equal length, the fastest decile first; each row sums to 1. The bars
 //! show the mean over the trials that count.
 
-use super::cells::row;
-use super::dimension::{self, NAMES, names_side};
+use super::marks::row;
+use super::notes;
 use super::panel::Panel;
-use super::summary::counting;
-use super::{notes, shortened};
-use crate::chart::Ramp;
-use crate::chart::axis::Axis;
-use crate::chart::mark::{Look, Mark, Scene, Series, Shape};
-use crate::chart::side::Side;
-use crate::figure::Scale;
+use super::point::counting;
+use crate::chart::axis::{Axis, NAMES, Scale, Side};
+use crate::chart::mark::{Mark, Scene, Series, Shape};
 use crate::record::Unit;
 use crate::units;
 
@@ -36,73 +32,51 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         }
     }
     let classes = fit.first().map_or(0, |it| it.len() / DECILES);
-    let named = panel.figure.classes.len();
+    let declared = &panel.figure.classes;
     let class = |index: usize| {
-        let name = panel.figure.classes.get(index);
-        name.cloned()
-            .unwrap_or_else(|| format!("class {}", index + 1))
+        let name = declared.get(index).cloned();
+        name.unwrap_or_else(|| format!("class {}", index + 1))
     };
-    // Classes are ordered, and so are shades.
-    let last = classes.saturating_sub(1).max(1) as f64;
-    let series = (0..classes).map(|index| Series {
-        name: class(index),
-        short: shortened(&class(index)),
-        look: Look::Shade(Ramp::of(index as f64 / last)),
-    });
+    let series = Series::shades((0..classes).map(class).collect());
     let title = format!("{} against latency", panel.y.title().replace('_', " "));
-    let mut scene = Scene::new(title, axes(panel), series.collect());
+    let mut scene = Scene::new(title, axes(panel), series);
     for decile in 0..if fit.is_empty() { 0 } else { DECILES } {
-        let mut below = 0.0;
+        let (number, middle, mut below) = (decile + 1, decile as f64, 0.0);
         for index in 0..classes {
             let at = decile * classes + index;
             let share = fit.iter().map(|it| it[at]).sum::<f64>() / fit.len() as f64;
-            let (middle, number) = (decile as f64, decile + 1);
-            let text = units::share(share);
-            let is_end = decile == 0 || number == DECILES;
-            scene.marks.push(Mark {
-                shape: Shape::Bar,
-                at: vec![
-                    (middle - HALF, below),
-                    (middle + HALF, (below + share).min(1.0)),
-                ],
-                series: Some(index),
-                state: state.clone(),
-                hint: format!("Decile {number}: {}, {text}", class(index)),
-                tells: match is_end {
-                    true if decile == 0 => format!("fastest tenth {text}"),
-                    true => format!("slowest tenth {text}"),
-                    false => String::new(),
-                },
-                row: row! {
-                    "decile" => number, "class" => class(index), "share" => share,
-                    "trials" => fit.len(),
-                },
-                ..Mark::default()
-            });
+            let (class, text) = (class(index), units::share(share));
+            let above = f64::min(below + share, 1.0);
+            let corners = [(middle - HALF, below), (middle + HALF, above)];
+            let mark = Mark::new(Shape::Bar, Some(index), corners)
+                .state(state.clone())
+                .hint(format!("Decile {number}: {class}, {text}"))
+                .tells(match number {
+                    1 => format!("fastest tenth {text}"),
+                    DECILES => format!("slowest tenth {text}"),
+                    _ => String::new(),
+                });
+            scene.marks.push(mark.row(row! {
+                "decile" => number, "class" => class, "share" => share, "trials" => fit.len(),
+            }));
             below += share;
         }
     }
     let rows = "whose series is not ten rows of as many shares that sum to 1";
-    scene
-        .notes
-        .extend(notes::unfit(without, "without this series"));
-    scene.notes.extend(notes::unfit(unfit, rows));
-    if named > 0 && !fit.is_empty() && named != classes {
-        scene.notes.push(format!(
-            "Names of classes: {named}; classes of the series: {classes}."
-        ));
-    }
-    if fit.len() > 1 {
-        let trials = units::plural(fit.len() as u64, "trial");
-        scene.notes.push(format!("Shares are means over {trials}."));
-    }
+    let (named, count) = (declared.len(), fit.len());
+    let trials = units::plural(count as u64, "trial");
     let cells: Vec<String> = panel.telling.iter().map(|it| it.title.clone()).collect();
-    if !cells.is_empty() {
-        let cells = units::listed(&cells);
-        scene
-            .notes
-            .push(format!("Merged: the trials differ in {cells}."));
-    }
+    let cells = units::listed(&cells);
+    let is_misnamed = named > 0 && count > 0 && named != classes;
+    let notes = [
+        notes::unfit(without, "without this series"),
+        notes::unfit(unfit, rows),
+        is_misnamed
+            .then(|| format!("Names of classes: {named}; classes of the series: {classes}.")),
+        (count > 1).then(|| format!("Shares are means over {trials}.")),
+        (!cells.is_empty()).then(|| format!("Merged: the trials differ in {cells}.")),
+    ];
+    scene.notes.extend(notes.into_iter().flatten());
     scene
 }
 
@@ -112,13 +86,10 @@ fn is_fit(series: &[f64], length: Option<usize>) -> bool {
     if !is_long || length.is_some_and(|length| length != series.len()) {
         return false;
     }
+    let is_share = |share: &f64| (0.0..=1.0 + INEXACT).contains(share);
+    let is_whole = |row: &[f64]| (row.iter().sum::<f64>() - 1.0).abs() <= INEXACT;
     let mut rows = series.chunks(series.len() / DECILES);
-    rows.all(|row| {
-        let are_shares = row
-            .iter()
-            .all(|share| (0.0..=1.0 + INEXACT).contains(share));
-        are_shares && (row.iter().sum::<f64>() - 1.0).abs() <= INEXACT
-    })
+    rows.all(|row| row.iter().all(is_share) && is_whole(row))
 }
 
 fn axes(panel: &Panel) -> (Side, Side) {
@@ -128,11 +99,15 @@ fn axes(panel: &Panel) -> (Side, Side) {
         decile => decile.to_string(),
     };
     let names: Vec<String> = (1..=DECILES).map(name).collect();
-    let across = names_side("tenth of the latencies", &names, NAMES);
-    let mut axis = Axis::over(Scale::Linear, [1.0]);
-    axis.end = 1.0;
-    let title = panel.figure.y_title.clone();
-    let title = title.unwrap_or_else(|| "share of each class".to_owned());
-    let unit = panel.figure.unit.clone().unwrap_or_else(Unit::share);
-    (across, dimension::side(Some(&unit), None, axis, &title))
+    let axis = Axis {
+        end: 1.0,
+        ..Axis::over(Scale::Linear, [1.0])
+    };
+    let (title, unit) = (panel.figure.y_title.as_deref(), panel.figure.unit.clone());
+    let (title, unit) = (
+        title.unwrap_or("share of each class"),
+        unit.unwrap_or_else(Unit::share),
+    );
+    let up = Side::of_unit(Some(&unit), None, axis, title);
+    (Side::of_names("tenth of the latencies", &names, NAMES), up)
 }

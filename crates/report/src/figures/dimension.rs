@@ -3,18 +3,12 @@
 //!
 //! Values are numbers. Those of a factor whose values are names are their indices.
 
-use crate::chart::axis::{Axis, Scale};
-use crate::chart::side::{LABEL_SIZE, Side};
-use crate::chart::svg;
+use crate::chart::axis::{Axis, NAMES, PLOT_WIDTH, Scale, Side};
 use crate::record::{Factor, Factors, Measured, Metric, Plan, Record, Unit, Value};
 use crate::units;
 
 /// Above this ratio of the greatest value of a factor to the least, its axis is logarithmic.
 pub(super) const WIDE: f64 = 5.0;
-/// Greatest width of a name along an axis, pixels.
-pub(super) const NAMES: f64 = 190.0;
-/// Width of a plot, for labels that must not overlap.
-pub(super) const PLOT_WIDTH: f64 = 652.0;
 
 /// What is shown.
 #[derive(Debug, Clone, Copy)]
@@ -37,16 +31,12 @@ impl<'a> Dimension<'a> {
 
     /// Its name, title, unit and declared title of an axis.
     fn parts(self) -> (&'a str, &'a str, Option<&'a Unit>, Option<&'a String>) {
-        match self {
-            Self::Factor(it) => (
-                &it.name,
-                &it.title,
-                it.unit.as_ref(),
-                it.axis_title.as_ref(),
-            ),
-            Self::Metric(it) => (&it.name, &it.title, Some(&it.unit), it.axis_title.as_ref()),
-            Self::Other(name) => (name, name, None, None),
-        }
+        let (name, title, unit, axis) = match self {
+            Self::Factor(it) => (&it.name, &it.title, it.unit.as_ref(), &it.axis_title),
+            Self::Metric(it) => (&it.name, &it.title, Some(&it.unit), &it.axis_title),
+            Self::Other(name) => return (name, name, None, None),
+        };
+        (name, title, unit, axis.as_ref())
     }
 
     pub(super) fn name(self) -> &'a str {
@@ -61,13 +51,18 @@ impl<'a> Dimension<'a> {
         self.parts().2
     }
 
+    pub(super) fn factor(self) -> Option<&'a Factor> {
+        match self {
+            Self::Factor(factor) => Some(factor),
+            Self::Metric(_) | Self::Other(_) => None,
+        }
+    }
+
     /// Whether a measurement has it.
-    pub(super) fn is_in(self, record: &Record, measured: &Measured) -> bool {
+    pub(super) fn is_in(self, record: &Record, of: &Measured) -> bool {
         match self {
             Self::Factor(_) | Self::Metric(_) => self.of_record(record).is_some(),
-            Self::Other(name) => {
-                measured.series.contains_key(name) || measured.artefacts.contains_key(name)
-            }
+            Self::Other(it) => of.series.contains_key(it) || of.artefacts.contains_key(it),
         }
     }
 
@@ -141,16 +136,38 @@ impl<'a> Dimension<'a> {
         scale: Option<Scale>,
         values: impl Iterator<Item = f64>,
     ) -> Side {
-        match self {
-            Self::Factor(factor) => factor_side(factor, scale, values),
-            Self::Metric(_) | Self::Other(_) => {
-                let values: Vec<f64> = values.collect();
-                let least = values.iter().copied().reduce(f64::min);
-                let scale = scale.unwrap_or(linear_over(least.unwrap_or_default()));
-                let axis = Axis::over(scale, values);
-                side(self.unit(), None, axis, &self.axis_title())
-            }
+        if let Self::Factor(factor) = self {
+            return self.factor_side(factor, scale, values);
         }
+        let values: Vec<f64> = values.collect();
+        let least = values.iter().copied().reduce(f64::min);
+        let scale = scale.unwrap_or(linear_over(least.unwrap_or_default()));
+        let axis = Axis::over(scale, values);
+        Side::of_unit(self.unit(), None, axis, &self.axis_title())
+    }
+
+    fn factor_side(
+        self,
+        factor: &Factor,
+        scale: Option<Scale>,
+        values: impl Iterator<Item = f64>,
+    ) -> Side {
+        let title = self.axis_title();
+        if factor.is_named() {
+            let names = factor.values.iter().map(|value| factor.value_text(value));
+            return Side::of_names(&title, &names.collect::<Vec<String>>(), NAMES);
+        }
+        let numbers: Vec<f64> = factor.values.iter().filter_map(Value::number).collect();
+        let (least, greatest) = range(numbers.iter().copied()).unwrap_or_default();
+        let is_wide = least > 0.0 && greatest > WIDE * least;
+        let scale = scale.unwrap_or(match is_wide {
+            true => Scale::Log,
+            false => linear_over(least),
+        });
+        let axis = Axis::over(scale, values).labelled_at(&numbers);
+        let script = factor.unit.as_ref().map(Unit::script);
+        let script = script.unwrap_or_else(|| "count".to_owned());
+        Side::new(axis, &title, script, |at| self.text(at)).thinned(PLOT_WIDTH)
     }
 
     /// The vertical axis over some values, with labels in `unit`, if that is given.
@@ -161,14 +178,10 @@ impl<'a> Dimension<'a> {
         unit: Option<&Unit>,
         title: Option<&String>,
     ) -> Side {
-        if let Self::Factor(factor) = self {
-            return factor_side(factor, Some(scale), values);
-        }
         let axis = Axis::over(scale, values);
-        let title = title
-            .cloned()
-            .unwrap_or_else(|| self.scaled_title(scale, unit));
-        side(self.unit(), unit, axis, &title)
+        let title = title.cloned();
+        let title = title.unwrap_or_else(|| self.scaled_title(scale, unit));
+        Side::of_unit(self.unit(), unit, axis, &title)
     }
 
     /// The title of an axis with labels in `unit`, if that is given.
@@ -177,12 +190,10 @@ impl<'a> Dimension<'a> {
             Some(unit) => format!("{} ({})", self.title(), unit.name()),
             None => self.axis_title(),
         };
-        title
-            + if scale == Scale::Log {
-                " (log scale)"
-            } else {
-                ""
-            }
+        match scale {
+            Scale::Log => title + " (log scale)",
+            Scale::Linear | Scale::Fitted => title,
+        }
     }
 
     /// The title of an axis, with the unit, if the labels have none.
@@ -193,67 +204,6 @@ impl<'a> Dimension<'a> {
             _ => self.title().to_owned(),
         })
     }
-}
-
-/// An axis with labels of numbers in a unit, or converted to another one.
-pub(super) fn side(unit: Option<&Unit>, shown: Option<&Unit>, axis: Axis, title: &str) -> Side {
-    match (unit, shown) {
-        (Some(unit), Some(shown)) => {
-            let factor = unit.to(shown).unwrap_or(1.0);
-            let label = |value: f64, _: f64| units::plain(value * factor);
-            Side::new(axis, title, plain_script(factor), label)
-        }
-        (Some(unit), None) => {
-            let label = |value, greatest| unit.tick(value, greatest);
-            Side::new(axis, title, unit.script(), label)
-        }
-        (None, _) => {
-            let label = |value: f64, _: f64| units::plain(value);
-            Side::new(axis, title, "count".to_owned(), label)
-        }
-    }
-}
-
-/// An axis of names; long ones are shortened to `width` pixels.
-pub(super) fn names_side(title: &str, names: &[String], width: f64) -> Side {
-    let label = |at: f64, _: f64| {
-        let name = names.get(at.round().max(0.0) as usize);
-        name.map_or_else(String::new, |name| svg::fitted(name, LABEL_SIZE, width))
-    };
-    let axis = Axis::of_names(names.len());
-    Side::new(axis, title, "count".to_owned(), label)
-}
-
-/// The unit by which the page's script labels numbers multiplied by a factor.
-fn plain_script(factor: f64) -> String {
-    match factor {
-        1.0 => "count".to_owned(),
-        // The name that pages have had from the first.
-        1e-3 => "micro".to_owned(),
-        _ => format!("count:{factor}"),
-    }
-}
-
-/// The axis of a factor.
-fn factor_side(factor: &Factor, scale: Option<Scale>, values: impl Iterator<Item = f64>) -> Side {
-    let title = Dimension::Factor(factor).axis_title();
-    let label = |number: f64, _: f64| factor.value_text(&value_of(factor, number));
-    if factor.is_named() {
-        let names = factor.values.iter().map(|value| factor.value_text(value));
-        return names_side(&title, &names.collect::<Vec<String>>(), NAMES);
-    }
-    let numbers: Vec<f64> = factor.values.iter().filter_map(Value::number).collect();
-    let least = numbers.iter().copied().reduce(f64::min).unwrap_or_default();
-    let greatest = numbers.iter().copied().reduce(f64::max).unwrap_or_default();
-    let is_wide = least > 0.0 && greatest > WIDE * least;
-    let scale = scale.unwrap_or(match is_wide {
-        true => Scale::Log,
-        false => linear_over(least),
-    });
-    let axis = Axis::over(scale, values).labelled_at(&numbers);
-    let script = factor.unit.as_ref().map(Unit::script);
-    let script = script.unwrap_or_else(|| "count".to_owned());
-    Side::new(axis, &title, script, label).thinned(PLOT_WIDTH)
 }
 
 /// The scale without logarithms of values of which this is the least: from 0, if none is below.
@@ -278,4 +228,16 @@ fn value_of(factor: &Factor, number: f64) -> Value {
     };
     let near = factor.values.iter().find(is_near);
     near.cloned().unwrap_or(Value::Number(number))
+}
+
+/// The labels of some factors in a cell.
+pub(super) fn labels<'f>(of: impl Iterator<Item = &'f Factor>, cell: &Factors) -> Vec<String> {
+    let label = |factor: &Factor| Some(factor.label(cell.get(&factor.name)?));
+    of.filter_map(label).collect()
+}
+
+/// The least and the greatest of some values.
+pub(super) fn range(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
+    let least = values.clone().reduce(f64::min)?;
+    Some((least, values.reduce(f64::max)?))
 }

@@ -3,19 +3,14 @@
 //! A shade is the median over the trials that count. Long series are drawn in columns of several
 //! numbers, of which it is the mean. Where no trial has a number, the paper shows.
 
-use super::cells::row;
-use super::dimension::{self, NAMES, names_side};
-use super::grid::{Grid, Placed};
+use super::dimension::range;
+use super::marks::row;
 use super::notes;
 use super::panel::Panel;
-use super::summary::counting;
-use crate::chart::Ramp;
-use crate::chart::axis::Axis;
-use crate::chart::legend::Entry;
-use crate::chart::mark::{Look, Mark, Scene, Series, Shape, State};
-use crate::chart::side::{LABEL_SIZE, Side};
-use crate::chart::svg;
-use crate::figure::Scale;
+use super::point::{Point, counting};
+use crate::chart::axis::{Axis, NAMES, Scale, Side, widest};
+use crate::chart::mark::{Entry, Look, Mark, Scene, Series, Shape, State};
+use crate::chart::palette::Ramp;
 use crate::record::Unit;
 use crate::{limits, units};
 
@@ -27,7 +22,9 @@ const LEAST_HEIGHT: f64 = 90.0;
 
 /// The row of a value of `x`.
 struct Row<'p, 'a> {
-    placed: Placed<'p, 'a>,
+    index: usize,
+    point: &'p Point<'a>,
+    label: &'p str,
     /// The median over the trials at each time.
     medians: Vec<Option<f64>>,
     /// The trials have series of different lengths.
@@ -37,35 +34,25 @@ struct Row<'p, 'a> {
 
 pub(super) fn scene(panel: &Panel) -> Scene {
     let (name, figure) = (panel.y.name(), panel.figure);
-    let grid = Grid::of(panel);
-    let rows: Vec<Row> = grid.placed().map(|it| Row::of(it, name)).collect();
+    let rows = panel.points().enumerate();
+    let rows: Vec<Row> = rows.map(|it| Row::of(panel, it)).collect();
     let longest = rows.iter().map(|row| row.medians.len()).max().unwrap_or(0);
     let width = longest.div_ceil(limits::HEAT_MAP_COLUMNS).max(1);
     let title = format!("{} over time", panel.y.title().replace('_', " "));
-    let series = rows.iter().map(|row| Series {
-        name: row.placed.position.label.clone(),
-        short: String::new(),
-        look: Look::Ink,
-    });
-    let mut scene = Scene::new(title, axes(panel, &grid, longest), series.collect());
+    let series = |row: &Row| Series::new(row.label.to_owned(), String::new(), Look::Ink);
+    let series = rows.iter().map(series).collect();
+    let mut scene = Scene::new(title, axes(panel, longest), series);
     scene.height = (rows.len() as f64 * ROW).clamp(LEAST_HEIGHT, scene.height);
-    let widest = grid
-        .positions
-        .iter()
-        .map(|it| svg::width(&it.label, LABEL_SIZE));
-    scene.left = (TITLE + widest.fold(0.0, f64::max).min(NAMES)).max(scene.left);
+    scene.left = (TITLE + widest(&panel.slots).min(NAMES)).max(scene.left);
 
     let unit = figure.unit.clone().unwrap_or_else(Unit::ratio);
-    let shown = || {
-        rows.iter()
-            .flat_map(|row| means(&row.medians, width))
-            .flatten()
-    };
-    if let Some(range) = shown().reduce(f64::min).zip(shown().reduce(f64::max)) {
-        for row in rows.iter().enumerate() {
-            scene.marks.extend(tiles(panel, row, width, range, &unit));
+    let means = rows.iter().flat_map(|row| means(&row.medians, width));
+    if let Some(ends) = range(means.flatten()) {
+        for row in &rows {
+            scene.marks.extend(tiles(panel, row, width, ends, &unit));
+            scene.marks.extend(told(panel, row, &unit));
         }
-        let (least, greatest) = (unit.words(range.0), unit.words(range.1));
+        let (least, greatest) = (unit.words(ends.0), unit.words(ends.1));
         let text = format!("{}: {least} to {greatest}", panel.y.title());
         scene.key.push(Entry::ramp(text));
     }
@@ -73,9 +60,9 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     if rows.iter().any(is_blank) {
         scene.key.push(Entry::words("blank: no number"));
     }
-    let names = |is_of: fn(&Row) -> bool| {
-        let rows = rows.iter().filter(|row| is_of(row));
-        rows.map(|row| row.placed.position.label.clone()).collect()
+    let names = |is_of: fn(&&Row) -> bool| {
+        let rows = rows.iter().filter(is_of);
+        rows.map(|row| row.label.to_owned()).collect()
     };
     scene.note("No value", names(|row| row.medians.is_empty()));
     let uneven = "Series of different lengths, at whose end are fewer trials";
@@ -83,24 +70,17 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let without = panel
         .trials()
         .filter(|it| !it.measured.series.contains_key(name));
-    scene
-        .notes
-        .extend(notes::unfit(without.count() as u64, "without this series"));
-    if panel.trials().count() > panel.points().count() {
-        scene
-            .notes
-            .push("Shades are medians over the trials.".to_owned());
-    }
-    if width > 1 {
-        scene
-            .notes
-            .push(format!("Each shade is the mean of {width} numbers."));
-    }
+    let is_of_many = panel.trials().count() > panel.points().count();
+    let without = notes::unfit(without.count() as u64, "without this series");
+    scene.notes.extend(without);
+    scene.say_if(is_of_many, "Shades are medians over the trials.");
+    let means = format!("Each shade is the mean of {width} numbers.");
+    scene.say_if(width > 1, &means);
     scene
 }
 
 /// Time along, from 0 to the end of the longest series; the values of `x` upwards.
-fn axes(panel: &Panel, grid: &Grid, longest: usize) -> (Side, Side) {
+fn axes(panel: &Panel, longest: usize) -> (Side, Side) {
     let step = panel.figure.step_s;
     let end = (longest as f64 * step.unwrap_or(1.0)).max(f64::MIN_POSITIVE);
     let mut axis = Axis::over(Scale::Linear, [end]);
@@ -110,28 +90,24 @@ fn axes(panel: &Panel, grid: &Grid, longest: usize) -> (Side, Side) {
         Some(_) => ("time", Unit::from("s".to_owned())),
         None => ("numbers of the series", Unit::count()),
     };
-    let across = dimension::side(Some(&unit), None, axis, title);
-    let title = panel.figure.y_title.as_deref().unwrap_or(&grid.title);
-    (across, names_side(title, &grid.labels(), NAMES))
+    let across = Side::of_unit(Some(&unit), None, axis, title);
+    let title = panel.figure.y_title.clone();
+    let title = title.unwrap_or_else(|| panel.slots_title());
+    (across, Side::of_names(&title, &panel.slots, NAMES))
 }
 
-/// The shades of a row, each of `width` numbers; a row of the CSV for each number; and the words on
-/// the first, least, greatest and last.
+/// The shades of a row, each of `width` numbers.
 fn tiles(
     panel: &Panel,
-    (index, row): (usize, &Row),
+    row: &Row,
     width: usize,
     (least, greatest): (f64, f64),
     unit: &Unit,
 ) -> Vec<Mark> {
-    let (step, position) = (panel.figure.step_s, &row.placed.position);
-    let (y, x) = (
-        row.placed.at as f64,
-        panel.figure.x.as_deref().unwrap_or("cell"),
-    );
-    let mut marks = Vec::new();
-    for (column, mean) in means(&row.medians, width).enumerate() {
-        let Some(mean) = mean else { continue };
+    let step = panel.figure.step_s;
+    let y = row.point.slot as f64;
+    let tile = |(column, mean): (usize, Option<f64>)| {
+        let mean = mean?;
         let from = (column * width) as f64;
         let to = (from + width as f64).min(row.medians.len() as f64);
         let moment = match step {
@@ -140,47 +116,51 @@ fn tiles(
         };
         let [from, to] = [from, to].map(|it| it * step.unwrap_or(1.0));
         let share = (mean - least) / (greatest - least).max(f64::MIN_POSITIVE);
-        marks.push(Mark {
-            shape: Shape::Tile,
-            at: vec![(from, y - 0.48), (to, y + 0.48)],
-            series: Some(index),
-            state: row.state.clone(),
-            shade: Some(Ramp::of(share)),
-            hint: format!("{}, {moment}: {}", position.label, unit.words(mean)),
-            ..Mark::default()
-        });
-    }
-    for (at, median) in row.medians.iter().enumerate() {
+        let tile = Mark::new(
+            Shape::Tile,
+            Some(row.index),
+            [(from, y - 0.48), (to, y + 0.48)],
+        );
+        let tile = tile.state(row.state.clone()).shade(Some(Ramp::of(share)));
+        Some(tile.hint(format!("{}, {moment}: {}", row.label, unit.words(mean))))
+    };
+    means(&row.medians, width)
+        .enumerate()
+        .filter_map(tile)
+        .collect()
+}
+
+/// A row of the CSV for each number, and the words on the first, least, greatest and last.
+fn told(panel: &Panel, row: &Row, unit: &Unit) -> Vec<Mark> {
+    let (step, x) = (panel.figure.step_s, panel.x_cell(row.point, row.point.at));
+    let number = |(at, median): (usize, &Option<f64>)| {
         let time = step.map_or(at as f64 + 1.0, |step| at as f64 * step);
         let median = median.map(|it| it.to_string()).unwrap_or_default();
-        let row = row! {
-            x => position.plain, step.map_or("number", |_| "time_s") => time,
+        Mark::new(Shape::Point, None, []).row(row! {
+            panel.x_name() => x, step.map_or("number", |_| "time_s") => time,
             panel.y.name() => median,
-        };
-        marks.push(Mark {
-            row,
-            ..Mark::default()
-        });
-    }
+        })
+    };
     let known = || row.medians.iter().copied().flatten();
-    for (name, value) in [
+    let ends = [
         ("first", known().next()),
         ("least", known().reduce(f64::min)),
         ("greatest", known().reduce(f64::max)),
         ("last", known().last()),
-    ] {
-        let tells = value.map(|value| format!("{name} {}", unit.words(value)));
-        marks.extend(tells.map(|tells| Mark::told(Some(index), tells)));
-    }
-    marks
+    ];
+    let end = |(name, value): (&str, Option<f64>)| {
+        let words = format!("{name} {}", unit.words(value?));
+        Some(Mark::told(row.index, words))
+    };
+    let numbers = row.medians.iter().enumerate().map(number);
+    numbers.chain(ends.into_iter().filter_map(end)).collect()
 }
 
 impl<'p, 'a> Row<'p, 'a> {
-    fn of(placed: Placed<'p, 'a>, name: &str) -> Self {
-        let (trials, state) = counting(&placed.point.trials, name);
-        let series = trials
-            .iter()
-            .filter_map(|trial| trial.measured.series.get(name));
+    fn of(panel: &'p Panel, (index, point): (usize, &'p Point<'a>)) -> Self {
+        let name = panel.y.name();
+        let (trials, state) = counting(&point.trials, name);
+        let series = trials.iter().filter_map(|it| it.measured.series.get(name));
         let series: Vec<&Vec<f64>> = series.filter(|series| !series.is_empty()).collect();
         let lengths = || series.iter().map(|it| it.len());
         let at = |index: usize| {
@@ -189,7 +169,9 @@ impl<'p, 'a> Row<'p, 'a> {
             measure::median(&numbers)
         };
         Self {
-            placed,
+            index,
+            point,
+            label: &panel.slots[point.slot],
             medians: (0..lengths().max().unwrap_or(0)).map(at).collect(),
             is_uneven: lengths().min() != lengths().max(),
             state,
@@ -198,7 +180,7 @@ impl<'p, 'a> Row<'p, 'a> {
 }
 
 /// The means of `width` medians each.
-fn means(medians: &[Option<f64>], width: usize) -> impl Iterator<Item = Option<f64>> {
+fn means(medians: &[Option<f64>], width: usize) -> impl Iterator<Item = Option<f64>> + Clone {
     medians.chunks(width).map(|medians| {
         let known: Vec<f64> = medians.iter().copied().flatten().collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::dimension::Dimension;
-use super::panel::{Panel, Trial};
-use super::summary::{self, Summary};
+use super::dimension::{Dimension, labels};
+use super::panel::Panel;
+use super::point::{Summary, Trial};
 use crate::chart::mark::{State, listed};
 use crate::record::{Factor, Plan};
 use crate::run::MissingTrial;
@@ -62,41 +62,34 @@ fn trials_per_cell(plan: &Plan) -> String {
 
 /// The number and the cells of missing trials.
 fn missing(plan: &Plan, missing: &[MissingTrial]) -> Option<String> {
-    if missing.is_empty() {
-        return None;
-    }
     let mut cells: BTreeMap<(usize, u32), u32> = BTreeMap::new();
     for trial in missing {
         let stage = plan.stages.iter().position(|it| it.name == trial.stage);
-        *cells
-            .entry((stage.unwrap_or_default(), trial.cell))
-            .or_default() += 1;
+        let cell = (stage.unwrap_or_default(), trial.cell);
+        *cells.entry(cell).or_default() += 1;
     }
     let place = |(&(stage, cell), count): (&(usize, u32), &u32)| {
-        format!("{} ({count})", cell_words(plan, stage, cell))
+        let cell = cell_words(plan, stage, cell).unwrap_or_default();
+        format!("{cell} ({count})")
     };
     let mut places: Vec<String> = cells.iter().take(limits::PLACES).map(place).collect();
     let more = cells.len().saturating_sub(places.len()) as u64;
     places.extend((more > 0).then(|| units::plural(more, "other cell")));
     let count = units::plural(missing.len() as u64, "trial");
-    Some(format!("Missing: {count}: {}.", units::listed(&places)))
+    let places = units::listed(&places);
+    (!missing.is_empty()).then(|| format!("Missing: {count}: {places}."))
 }
 
 /// A cell in words: `curtail, 16 connections`. The stage is named unless it is the last.
-fn cell_words(plan: &Plan, stage: usize, cell: u32) -> String {
-    let Some(of) = plan.stages.get(stage) else {
-        return String::new();
-    };
-    let factors = of.cells.get(cell as usize);
-    let label = |factor: &Factor| Some(factor.label(factors?.get(&factor.name)?));
-    let mut words: Vec<String> = plan.factors.iter().filter_map(label).collect();
-    if stage + 1 < plan.stages.len() {
-        words.insert(0, of.name.clone());
-    }
-    for word in &mut words {
-        *word = units::shortened(word, limits::NAME_CHARACTERS);
-    }
-    words.join(", ")
+fn cell_words(plan: &Plan, stage: usize, cell: u32) -> Option<String> {
+    let of = plan.stages.get(stage)?;
+    let is_last = stage + 1 == plan.stages.len();
+    let stage = (!is_last).then(|| of.name.clone()).into_iter();
+    let cell = of.cells.get(cell as usize);
+    let cell = cell.map(|cell| labels(plan.factors.iter(), cell));
+    let words = stage.chain(cell.unwrap_or_default());
+    let words = words.map(|it| units::shortened(&it, limits::NAME_CHARACTERS));
+    Some(words.collect::<Vec<String>>().join(", "))
 }
 
 /// What the reader must know of the trials: what does not count or fails, and why. Each reason is
@@ -106,70 +99,35 @@ pub(super) fn faults(panel: &Panel) -> Vec<String> {
     if drawn.is_empty() {
         drawn.push("");
     }
-    let mut reasons: BTreeMap<(bool, String), u64> = BTreeMap::new();
+    let (mut grey, mut failing) = (BTreeMap::new(), BTreeMap::new());
     for trial in panel.trials() {
-        let states = drawn
-            .iter()
-            .map(|name| summary::state(trial.measured, name));
-        match states.max_by_key(|it| matches!(it, State::Grey(_) | State::Failing(_))) {
-            Some(State::Grey(reason)) => *reasons.entry((false, reason)).or_default() += 1,
-            Some(State::Failing(reason)) => *reasons.entry((true, reason)).or_default() += 1,
+        let states = drawn.iter().map(|name| trial.state(name));
+        match states.max_by_key(|it| *it != State::Counts) {
+            Some(State::Grey(reason)) => *grey.entry(reason).or_insert(0) += 1,
+            Some(State::Failing(reason)) => *failing.entry(reason).or_insert(0) += 1,
             _ => {}
         }
     }
     let trials = units::plural(panel.trials().count() as u64, "trial");
-    let part = |is_failing: bool| {
-        let own = reasons
-            .iter()
-            .filter(|((failing, _), _)| *failing == is_failing);
-        let words = own.map(|((_, reason), count)| {
-            format!(
-                "{count} ({})",
-                units::shortened(reason, limits::REASON_CHARACTERS)
-            )
-        });
-        listed(words.collect(), "other reason", ", ")
+    let note = |reasons: BTreeMap<String, u64>, what: &str, but: &str| {
+        let reason = |it: &String| units::shortened(it, limits::REASON_CHARACTERS);
+        let words = |(of, count): (&String, &u64)| format!("{count} ({})", reason(of));
+        let words = listed(reasons.iter().map(words).collect(), "other reason", ", ");
+        words.map(|words| format!("{what}: {words} of {trials}. {but}"))
     };
-    let grey = part(false).map(|parts| {
-        format!("Grey, do not count: {parts} of {trials}. A cell has no median if most do not.")
-    });
-    let failing = part(true).map(|parts| {
-        format!("Fails here: {parts} of {trials}. Times there are lower bounds, not medians.")
-    });
+    let but = "A cell has no median if most do not.";
+    let grey = note(grey, "Grey, do not count", but);
+    let but = "Times there are lower bounds, not medians.";
+    let failing = note(failing, "Fails here", but);
     grey.into_iter().chain(failing).collect()
 }
 
 /// Curves without the quantity of the figure.
 pub(super) fn lacking(panel: &Panel) -> Option<String> {
-    let names = panel.lacking.iter();
-    let names: Vec<String> = names
-        .map(|name| units::shortened(name, limits::NAME_CHARACTERS))
-        .collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "Not drawn: {}, without this measurement.",
-            units::listed(&names)
-        )
-    })
-}
-
-/// Trials that were measured, but without the quantity of the figure, and cells without a value.
-pub(super) fn without_value(panel: &Panel, of: Dimension) -> Vec<String> {
-    let is_without = |it: &Trial| of.of_record(it.record).is_none();
-    let trials = panel.trials().filter(is_without).count() as u64;
-    let mut names = Vec::new();
-    for curve in &panel.curves {
-        let absent = curve
-            .points
-            .iter()
-            .filter(|it| Summary::of(it, of).is_none());
-        names.extend(absent.map(|point| panel.point_name(curve, point)));
-    }
-    let cells = listed(names, "other cell", "; ").map(|names| format!("No value: {names}."));
-    cells
-        .into_iter()
-        .chain(unfit(trials, "without this measurement"))
-        .collect()
+    let name = |name: &String| units::shortened(name, limits::NAME_CHARACTERS);
+    let names: Vec<String> = panel.lacking.iter().map(name).collect();
+    let names = units::listed(&names);
+    (!names.is_empty()).then(|| format!("Not drawn: {names}, without this measurement."))
 }
 
 /// Cells that lack a factor of the figure.
@@ -181,6 +139,23 @@ pub(super) fn omitted(panel: &Panel) -> Vec<String> {
     panel.omitted.iter().map(note).collect()
 }
 
+/// What is missing of a quantity, and its lower bounds.
+pub(super) fn values(panel: &Panel, of: Dimension) -> Vec<String> {
+    let without = without_value(panel, of).into_iter();
+    without.chain(bounds(panel, of)).collect()
+}
+
+/// Cells without a value, and trials that were measured, but without the quantity of the figure.
+pub(super) fn without_value(panel: &Panel, of: Dimension) -> Vec<String> {
+    let absent = panel.points().filter(|it| Summary::of(it, of).is_none());
+    let names = absent.map(|point| panel.point_name(point)).collect();
+    let cells = listed(names, "other cell", "; ").map(|names| format!("No value: {names}."));
+    let is_without = |it: &Trial| of.of_record(it.record).is_none();
+    let trials = panel.trials().filter(is_without).count() as u64;
+    let trials = unfit(trials, "without this measurement");
+    cells.into_iter().chain(trials).collect()
+}
+
 /// Values that may be higher.
 pub(super) fn bounds(panel: &Panel, of: Dimension) -> Option<String> {
     let Dimension::Metric(metric) = of else {
@@ -189,10 +164,8 @@ pub(super) fn bounds(panel: &Panel, of: Dimension) -> Option<String> {
     let is_bound = |trial: &Trial| trial.measured.is_lower_bound(&metric.name);
     let bounds = panel.trials().filter(is_bound).count() as u64;
     let trials = units::plural(panel.trials().count() as u64, "trial");
-    let why = metric
-        .bounded
-        .as_deref()
-        .unwrap_or("the value is a lower bound");
+    let why = metric.bounded.as_deref();
+    let why = why.unwrap_or("the value is a lower bound");
     (bounds > 0).then(|| {
         let title = &metric.title;
         format!("Lower bounds: in {bounds} of {trials}, {why} ({title}). An arrow or ≥ marks them.")
@@ -208,18 +181,13 @@ pub(super) fn unfit(count: u64, why: &str) -> Option<String> {
 pub(super) fn merged(panel: &Panel, what: &str) -> Option<String> {
     let differs = |factor: &&Factor| {
         panel.points().any(|point| {
-            let mut values = point
-                .trials
-                .iter()
-                .map(|it| it.record.factors.get(&factor.name));
-            let first = values.next();
-            values.any(|value| Some(value) != first)
+            let value = |it: &Trial<'_>| it.record.factors.get(&factor.name).cloned();
+            let first = point.trials.first().and_then(value);
+            point.trials.iter().any(|it| value(it) != first)
         })
     };
     let factors = panel.plan.factors.iter().filter(differs);
     let titles: Vec<String> = factors.map(|factor| factor.title.clone()).collect();
-    (!titles.is_empty()).then(|| {
-        let titles = units::listed(&titles);
-        format!("Each {what} combines all values of {titles}.")
-    })
+    let titles = units::listed(&titles);
+    (!titles.is_empty()).then(|| format!("Each {what} combines all values of {titles}."))
 }

@@ -1,4 +1,4 @@
-//! One panel of a figure: its curves, their cells and their trials.
+//! One panel of a figure: its curves and their points.
 //!
 //! A *panel* is a picture of its own: one for each value of the declaration's `panel`, or one for
 //! all. A *curve* is a value of `by`, drawn in one colour; the cells without that factor are one
@@ -6,16 +6,21 @@
 //! what the factor changes can be compared with what has none. A *point* holds the trials at one
 //! value of `x`: those of a cell or, if `x` is a factor, of all cells of the curve with that value.
 //! In a scatter each cell is a point of its own.
+//!
+//! Where the axis has names, each value of `x` has a *slot*. Without `x`, each cell has one, named
+//! by the factors that tell cells apart.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::dimension::Dimension;
-use super::summary::{Spread, state};
-use crate::chart::CurveStyle;
-use crate::chart::mark::State;
-use crate::figure::{Figure, FigureKind};
-use crate::record::{Factor, Factors, Measured, Plan, Record, Stage, Value};
+use super::dimension::{Dimension, labels};
+use super::point::{Point, Trial};
+use crate::chart::axis::{NAMES, Scale, Side};
+use crate::chart::mark::{Look, Series};
+use crate::chart::palette::CurveStyle;
+use crate::figure::{Figure, FigureKind, is_fit};
+use crate::published::has_all;
+use crate::record::{Factor, Factors, Plan, Record, Value};
 use crate::{limits, units};
 
 /// One panel of a figure.
@@ -39,6 +44,8 @@ pub(super) struct Panel<'a> {
     pub(super) omitted: Vec<(&'a str, u64)>,
     /// The factors that tell cells apart, of those that the figure does not show otherwise.
     pub(super) telling: Vec<&'a Factor>,
+    /// The names of the slots.
+    pub(super) slots: Vec<String>,
 }
 
 /// The points of one colour.
@@ -52,34 +59,18 @@ pub(super) struct Curve<'a> {
     pub(super) points: Vec<Point<'a>>,
 }
 
-/// The trials at one value of `x`.
-#[derive(Debug, Clone)]
-pub(super) struct Point<'a> {
-    /// The factors of its first cell.
-    pub(super) factors: &'a Factors,
-    /// Its `x`: the median of the values that are known. None: none is.
-    pub(super) at: Option<f64>,
-    /// The measured trials, by cell and repeat.
-    pub(super) trials: Vec<Trial<'a>>,
-    /// Trials that were expected.
-    pub(super) planned: u32,
-}
-
-/// A measured trial.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Trial<'a> {
-    pub(super) record: &'a Record,
-    pub(super) measured: &'a Measured,
-    /// Its number among the trials of the point that were expected, from 0.
-    pub(super) number: u32,
-}
-
 /// The trials of a cell.
 struct Cell<'a> {
     factors: &'a Factors,
     /// Those that ended, by repeat.
     ended: Vec<&'a Record>,
     planned: u32,
+}
+
+impl<'a> Cell<'a> {
+    fn value(&self, factor: &Factor) -> Option<&'a Value> {
+        self.factors.get(&factor.name)
+    }
 }
 
 impl<'a> Panel<'a> {
@@ -91,13 +82,12 @@ impl<'a> Panel<'a> {
         folder: &'a Path,
     ) -> Vec<Self> {
         let cells = cells(figure, plan, records);
-        let factor = figure.panel.as_ref().and_then(|name| plan.factor(name));
+        let of = |of| Self::of(figure, plan, folder, &cells, of);
         let mut panels: Vec<Self> = Vec::new();
-        if let Some(factor) = factor {
+        if let Some(factor) = figure.panel.as_ref().and_then(|name| plan.factor(name)) {
             for (value, suffix) in factor.values.iter().zip(file_suffixes(&factor.values)) {
-                let is_of = |cell: &Cell| cell.factors.get(&factor.name) == Some(value);
-                if cells.iter().any(is_of) {
-                    let of = Self::of(figure, plan, folder, &cells, Some((factor, value)));
+                if cells.iter().any(|it| it.value(factor) == Some(value)) {
+                    let of = of(Some((factor, value)));
                     panels.push(Self { suffix, ..of });
                 }
             }
@@ -109,7 +99,7 @@ impl<'a> Panel<'a> {
             false => panels.truncate(1),
         }
         if panels.is_empty() {
-            panels.push(Self::of(figure, plan, folder, &cells, None));
+            panels.push(of(None));
         }
         panels
     }
@@ -121,15 +111,6 @@ impl<'a> Panel<'a> {
         cells: &[Cell<'a>],
         of: Option<(&'a Factor, &Value)>,
     ) -> Self {
-        let factor = of.map(|(factor, _)| factor);
-        let lacks = |cell: &Cell, factor: &Factor| !cell.factors.contains_key(&factor.name);
-        let is_in = |cell: &&Cell| match of {
-            // With curves, what has no such factor is in every panel, to compare with.
-            Some((factor, _)) if lacks(cell, factor) => figure.by.is_some(),
-            Some((factor, value)) => cell.factors.get(&factor.name) == Some(value),
-            None => true,
-        };
-        let by = figure.by.as_ref().and_then(|name| plan.factor(name));
         let x = figure.x.as_ref().map(|name| Dimension::of(plan, name));
         let mut panel = Self {
             figure,
@@ -143,85 +124,93 @@ impl<'a> Panel<'a> {
             lacking: Vec::new(),
             omitted: Vec::new(),
             telling: Vec::new(),
+            slots: Vec::new(),
         };
-        let not_in = factor.filter(|_| by.is_none());
-        let not_along = match x {
-            Some(Dimension::Factor(factor)) if !figure.kind.is_of_cells() => Some(factor),
-            _ => None,
+        let by = figure.by.as_ref().and_then(|name| plan.factor(name));
+        let is_in = |cell: &&Cell| match of.map(|(factor, value)| (cell.value(factor), value)) {
+            // With curves, what has no such factor is in every panel, to compare with.
+            Some((own, value)) => own.map_or(by.is_some(), |own| own == value),
+            None => true,
         };
+        let not_in = of.map(|it| it.0).filter(|_| by.is_none());
+        let not_along = x.and_then(Dimension::factor);
+        let not_along = not_along.filter(|_| !figure.kind.is_of_cells());
         for (factor, is_within) in [(not_in, false), (not_along, true)] {
             let Some(factor) = factor else { continue };
-            let lacking = cells.iter().filter(|it| lacks(it, factor));
+            let lacking = cells.iter().filter(|it| it.value(factor).is_none());
             let count = lacking.filter(|it| !is_within || is_in(it)).count() as u64;
-            panel
-                .omitted
-                .extend((count > 0).then_some((factor.title.as_str(), count)));
+            let omitted = (factor.title.as_str(), count);
+            panel.omitted.extend((count > 0).then_some(omitted));
         }
         let cells: Vec<&Cell> = cells.iter().filter(is_in).collect();
-        let Some(by) = by else {
-            let short = panel.y.title().to_owned();
-            let name = panel.of.clone().unwrap_or_else(|| short.clone());
-            panel.push(name, short, 0, &cells);
-            return panel.without_lacking();
-        };
+        match by {
+            Some(by) => panel.add_curves(by, of.map(|it| it.0), &cells),
+            None => {
+                let short = panel.y.title().to_owned();
+                let name = panel.of.clone().unwrap_or_else(|| short.clone());
+                panel.add(name, short, 0, &cells);
+            }
+        }
+        panel.drop_lacking();
+        panel.telling = panel.telling();
+        panel.place();
+        panel
+    }
+
+    /// A curve for each value of a factor. Cells of all panels are not mixed with those of this.
+    fn add_curves(&mut self, by: &'a Factor, of: Option<&Factor>, cells: &[&Cell<'a>]) {
         for index in 0..=by.values.len() {
             let value = by.values.get(index);
-            let own = cells
-                .iter()
-                .copied()
-                .filter(|it| it.factors.get(&by.name) == value);
-            // Cells of all panels are not mixed with those of this one.
-            let is_own = |it: &&Cell| factor.is_none_or(|factor| !lacks(it, factor));
-            let (own, others): (Vec<&Cell>, Vec<&Cell>) = own.partition(is_own);
+            let cells = cells.iter().copied().filter(|it| it.value(by) == value);
+            let is_own = |it: &&Cell| of.is_none_or(|of| it.value(of).is_some());
+            let (own, others): (Vec<&Cell>, Vec<_>) = cells.partition(is_own);
             let short = value.map_or_else(|| format!("no {}", by.title), |it| by.label(it));
-            let name = match (&panel.of, value) {
+            let name = match (&self.of, value) {
                 (Some(of), Some(_)) => format!("{of}, {short}"),
                 _ => short.clone(),
             };
             let style = by.styles.get(index).map_or(index, |&style| style as usize);
             if own.is_empty() {
-                panel.push(name, short, style, &others);
+                self.add(name, short, style, &others);
                 continue;
             }
-            let [of_others, short_others] = [&name, &short]
-                .map(|name| format!("{name}, no {}", factor.map_or("", |factor| &factor.title)));
-            panel.push(name, short, style, &own);
-            panel.push(
-                of_others,
-                short_others,
-                style + by.values.len() + 1,
-                &others,
-            );
+            let without = format!("no {}", of.map_or("", |of| &of.title));
+            let of_others = [&name, &short].map(|it| format!("{it}, {without}"));
+            self.add(name, short, style, &own);
+            let [name, short] = of_others;
+            self.add(name, short, style + by.values.len() + 1, &others);
         }
-        panel.without_lacking()
     }
 
     /// Adds a curve of some cells, if there are any.
-    fn push(&mut self, name: String, short: String, style: usize, cells: &[&Cell<'a>]) {
+    fn add(&mut self, name: String, short: String, style: usize, cells: &[&Cell<'a>]) {
         if !cells.is_empty() {
+            let style = CurveStyle::of(style);
+            let points = points(self.figure.kind, self.x, cells);
             self.curves.push(Curve {
                 name,
                 short,
-                style: CurveStyle::of(style),
-                points: points(self.figure.kind, self.x, cells),
+                style,
+                points,
             });
         }
     }
 
-    /// Without the curves that were measured, but without `y`.
-    fn without_lacking(mut self) -> Self {
-        let drawn = self
-            .figure
-            .drawn()
-            .map(|name| Dimension::of(self.plan, name));
-        let drawn: Vec<Dimension> = drawn.collect();
-        let is_in = |it: Trial| drawn.iter().any(|of| of.is_in(it.record, it.measured));
-        let (lacking, curves): (Vec<Curve>, _) = self.curves.into_iter().partition(|curve| {
-            let mut trials = curve.trials().peekable();
-            !drawn.is_empty() && trials.peek().is_some() && !trials.any(is_in)
+    /// Drops the curves that were measured, but without `y`.
+    fn drop_lacking(&mut self) {
+        let drawn = self.figure.drawn();
+        let drawn: Vec<Dimension> = drawn.map(|it| Dimension::of(self.plan, it)).collect();
+        self.curves.retain(|curve| {
+            let mut trials = curve.points.iter().flat_map(|it| &it.trials).peekable();
+            let is_measured = trials.peek().is_some() && !drawn.is_empty();
+            let is_lacking = is_measured
+                && !trials.any(|it| drawn.iter().any(|of| of.is_in(it.record, it.measured)));
+            self.lacking.extend(is_lacking.then(|| curve.name.clone()));
+            !is_lacking
         });
-        self.curves = curves;
-        self.lacking = lacking.into_iter().map(|curve| curve.name).collect();
+    }
+
+    fn telling(&self) -> Vec<&'a Factor> {
         let figure = self.figure;
         let shown = [&figure.x, &figure.by, &figure.panel];
         let is_telling = |factor: &&Factor| {
@@ -230,15 +219,104 @@ impl<'a> Panel<'a> {
             let is_shown = shown.iter().any(|it| it.as_ref() == Some(&factor.name));
             !is_shown && values.any(|value| Some(value) != first)
         };
-        self.telling = self.plan.factors.iter().filter(is_telling).collect();
-        self
+        self.plan.factors.iter().filter(is_telling).collect()
+    }
+
+    /// Gives points their indices, and slots their names: values of `x` in ascending order, or
+    /// cells in the order of the plan.
+    fn place(&mut self) {
+        // What tells slots apart, since names may be the same: the bits of a value of `x`, of which
+        // 0 and -0 are one, or values of factors.
+        let key = |point: &Point| match self.x.and(point.at) {
+            Some(at) => vec![format!("{}", (at + 0.0).to_bits())],
+            None => {
+                let value = |it: &&Factor| format!("{:?}", point.factors.get(&it.name));
+                self.telling.iter().map(value).collect()
+            }
+        };
+        let mut points: Vec<&Point> = self.points().collect();
+        if self.x.is_some() {
+            let at = |point: &Point| point.at.unwrap_or(f64::INFINITY);
+            points.sort_by(|a, b| at(a).total_cmp(&at(b)));
+        }
+        let (mut slots, mut names) = (HashMap::new(), Vec::new());
+        for point in points {
+            slots.entry(key(point)).or_insert_with(|| {
+                names.push(self.slot_name(point));
+                names.len() - 1
+            });
+        }
+        let slot = |point: &Point| slots.get(&key(point)).copied().unwrap_or_default();
+        let places: Vec<Vec<usize>> = (self.curves.iter())
+            .map(|curve| curve.points.iter().map(slot).collect())
+            .collect();
+        self.slots = names;
+        for (index, (curve, slots)) in self.curves.iter_mut().zip(places).enumerate() {
+            for (point, slot) in curve.points.iter_mut().zip(slots) {
+                (point.curve, point.slot) = (index, slot);
+            }
+        }
+    }
+
+    /// The `x` of a point with its unit, or the values that tell its cell apart.
+    fn slot_name(&self, point: &Point) -> String {
+        if let Some((x, at)) = self.x.zip(point.at) {
+            return x.text(at);
+        }
+        let text = |it: &&Factor| Some(it.value_text(point.factors.get(&it.name)?));
+        let values: Vec<String> = self.telling.iter().filter_map(text).collect();
+        values.join(", ")
+    }
+
+    /// The title of `x`, or of the factors that tell cells apart.
+    pub(super) fn slots_title(&self) -> String {
+        let titles: Vec<&str> = match self.x {
+            Some(x) => vec![x.title()],
+            None => self.telling.iter().map(|it| it.title.as_str()).collect(),
+        };
+        titles.join(", ")
+    }
+
+    /// The axis of the slots.
+    pub(super) fn slots_side(&self) -> Side {
+        Side::of_names(&self.slots_title(), &self.slots, NAMES)
+    }
+
+    /// The axis of `y`.
+    pub(super) fn vertical(&self, scale: Scale, values: impl Iterator<Item = f64>) -> Side {
+        let (unit, title) = (self.figure.unit.as_ref(), self.figure.y_title.as_ref());
+        self.y.vertical(scale, values, unit, title)
+    }
+
+    /// `Hit rate against memory`.
+    pub(super) fn against(&self) -> String {
+        let x = self.x.map(|x| format!(" against {}", x.title()));
+        format!("{}{}", self.y.title(), x.unwrap_or_default())
+    }
+
+    /// A series for each curve; without `by` its legend has no name.
+    pub(super) fn series(&self) -> Vec<Series> {
+        let of = |curve: &Curve| {
+            let by = self.figure.by.as_ref();
+            let short = by.map(|_| self.legend_name(curve)).unwrap_or_default();
+            Series::new(curve.name.clone(), short, Look::Style(curve.style))
+        };
+        self.curves.iter().map(of).collect()
+    }
+
+    /// The values of `y` that a figure reaches: of all trials, and published.
+    pub(super) fn values(&self) -> impl Iterator<Item = f64> + Clone + use<'_> {
+        let measured = self.trials().filter_map(|it| self.y.of_record(it.record));
+        let name = self.y.name();
+        let published = self.points().filter_map(|it| self.published(it, name));
+        let values: Vec<f64> = measured.chain(published.map(|it| it.0)).collect();
+        values.into_iter()
     }
 
     /// The published value of a metric that applies to all trials of a point, with its source.
     pub(super) fn published(&self, point: &Point, metric: &str) -> Option<(f64, &'a str)> {
         let of = self.plan.metric(metric)?;
-        let mut known = self.plan.published.iter();
-        let published = known.find(|it| {
+        let published = self.plan.published.iter().find(|it| {
             let mut trials = point.trials.iter();
             let is_of = it.metric == metric && !it.is_ratio() && it.is_of(point.factors);
             is_of && trials.all(|trial| it.is_of(&trial.record.factors))
@@ -253,7 +331,11 @@ impl<'a> Panel<'a> {
 
     /// The measured trials of all curves.
     pub(super) fn trials(&self) -> impl Iterator<Item = Trial<'a>> {
-        self.curves.iter().flat_map(Curve::trials)
+        self.points().flat_map(|point| point.trials.iter().copied())
+    }
+
+    pub(super) fn curve(&self, point: &Point) -> &Curve<'a> {
+        &self.curves[point.curve]
     }
 
     /// Whether all trials of a point have the same `x`, a setting: a factor, or a metric that
@@ -272,27 +354,19 @@ impl<'a> Panel<'a> {
     /// The factors of a trial that the figure does not show otherwise: ` (level 0.9)`.
     pub(super) fn aside(&self, factors: &Factors) -> String {
         let planned = match self.x {
-            Some(Dimension::Metric(metric)) => metric.planned.as_deref(),
-            _ => None,
+            Some(Dimension::Metric(metric)) => &metric.planned,
+            _ => &None,
         };
         let figure = self.figure;
-        let shown = [
-            figure.x.as_deref(),
-            figure.by.as_deref(),
-            figure.panel.as_deref(),
-            planned,
-        ];
-        let is_shown = |factor: &&Factor| {
+        let shown = [&figure.x, &figure.by, &figure.panel, planned];
+        let is_aside = |factor: &&Factor| {
             let is_told = factor.label.is_some() || factor.values.len() > 1;
-            is_told && !shown.contains(&Some(factor.name.as_str()))
+            is_told && !shown.iter().any(|it| it.as_ref() == Some(&factor.name))
         };
-        let factors: Vec<String> = (self.plan.factors.iter())
-            .filter(is_shown)
-            .filter_map(|factor| Some(factor.label(factors.get(&factor.name)?)))
-            .collect();
-        match factors.is_empty() {
+        let labels = labels(self.plan.factors.iter().filter(is_aside), factors);
+        match labels.is_empty() {
             true => String::new(),
-            false => format!(" ({})", factors.join(", ")),
+            false => format!(" ({})", labels.join(", ")),
         }
     }
 
@@ -308,52 +382,24 @@ impl<'a> Panel<'a> {
 
     /// A cell by the factors that tell it from others: `level 0.9, 16 connections`.
     pub(super) fn cell_name(&self, factors: &Factors) -> String {
-        let label = |factor: &Factor| Some(factor.label(factors.get(&factor.name)?));
-        let labels: Vec<String> = self.telling.iter().copied().filter_map(label).collect();
-        labels.join(", ")
+        labels(self.telling.iter().copied(), factors).join(", ")
     }
 
     /// A point in words: `version b, with 4 threads`; `all trials`, if there is no other.
-    pub(super) fn point_name(&self, curve: &Curve, point: &Point) -> String {
-        let by = self.figure.by.as_ref().map(|_| curve.short.clone());
-        let at = match self.x {
-            Some(Dimension::Factor(_)) => self.x.zip(point.at).map(|(x, at)| x.place(at)),
-            _ => None,
-        };
-        let cell = Some(self.cell_name(point.factors)).filter(|name| !name.is_empty());
-        let parts: Vec<String> = [by, at, cell].into_iter().flatten().collect();
-        match parts.is_empty() {
-            true => "all trials".to_owned(),
-            false => parts.join(", "),
-        }
+    pub(super) fn point_name(&self, point: &Point) -> String {
+        let by = self.figure.by.as_ref().map(|_| &self.curve(point).short);
+        let along = self.x.filter(|x| x.factor().is_some());
+        let at = along.zip(point.at).map(|(x, at)| x.place(at));
+        let cell = self.cell_name(point.factors);
+        joined([by.cloned(), at, Some(cell)]).unwrap_or_else(|| "all trials".to_owned())
     }
 }
 
-impl<'a> Curve<'a> {
-    /// The measured trials.
-    pub(super) fn trials(&self) -> impl Iterator<Item = Trial<'a>> {
-        self.points
-            .iter()
-            .flat_map(|point| point.trials.iter().copied())
-    }
-}
-
-impl Point<'_> {
-    /// Expected trials without a measurement.
-    pub(super) fn missing(&self) -> u32 {
-        self.planned.saturating_sub(self.trials.len() as u32)
-    }
-
-    /// Median, minimum and maximum of the values that count.
-    pub(super) fn spread(&self, of: Dimension) -> Option<Spread> {
-        let counts = |it: &&Trial| state(it.measured, of.name()) == State::Counts;
-        Spread::of(
-            self.trials
-                .iter()
-                .filter(counts)
-                .filter_map(|it| of.of_record(it.record)),
-        )
-    }
+/// The parts that are not empty. None: all are.
+pub(super) fn joined<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
+    let parts = parts.into_iter().flatten().filter(|it| !it.is_empty());
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// The cells that a figure shows, with their trials.
@@ -369,56 +415,47 @@ fn cells<'a>(figure: &'a Figure, plan: &'a Plan, records: &'a [Record]) -> Vec<C
     for record in records.iter().filter(|record| record.stage == stage.name) {
         ended.entry(record.cell).or_default().push(record);
     }
-    let is_shown = |factors: &Factors| {
-        let mut only = figure.only.iter();
-        only.all(|(name, value)| factors.get(name) == Some(value))
-    };
+    let least = stage.repeats.least;
     let cell = |(index, factors): (u32, &'a Factors)| {
         let mut ended = ended.remove(&index).unwrap_or_default();
         ended.sort_by_key(|record| record.repeat);
-        is_shown(factors).then(|| Cell {
+        let beyond = ended.iter().filter(|record| record.repeat >= least);
+        has_all(factors, &figure.only).then_some(Cell {
             factors,
-            planned: planned(stage, &ended),
+            planned: least.saturating_add(beyond.count() as u32),
             ended,
         })
     };
     (0u32..).zip(&stage.cells).filter_map(cell).collect()
 }
 
-/// The trials that were expected of a cell: the least number, and those beyond it that ended.
-fn planned(stage: &Stage, ended: &[&Record]) -> u32 {
-    let least = stage.repeats.least;
-    let beyond = ended.iter().filter(|record| record.repeat >= least).count();
-    least.saturating_add(beyond as u32)
-}
-
 /// The points of a curve: one a cell or, if `x` is a factor, one for each of its values, in
 /// ascending order.
 fn points<'a>(kind: FigureKind, x: Option<Dimension<'a>>, cells: &[&Cell<'a>]) -> Vec<Point<'a>> {
-    if kind.is_of_cells() || !matches!(x, Some(Dimension::Factor(_))) {
+    let along = x.filter(|x| x.factor().is_some() && !kind.is_of_cells());
+    let Some(along) = along else {
         return cells.iter().map(|cell| point(x, &[*cell])).collect();
-    }
-    let at = |cell: &Cell| x.and_then(|x| x.of_factors(cell.factors));
-    let mut sorted: Vec<&Cell> = cells
-        .iter()
-        .copied()
-        .filter(|cell| at(cell).is_some())
-        .collect();
-    let key = |cell: &Cell| at(cell).unwrap_or_default();
-    sorted.sort_by(|a, b| key(a).total_cmp(&key(b)));
-    let groups = sorted.chunk_by(|a, b| at(a) == at(b));
-    groups.map(|cells| point(x, cells)).collect()
+    };
+    let cells = cells.iter().copied();
+    let placed = cells.filter_map(|cell| Some((along.of_factors(cell.factors)?, cell)));
+    let mut sorted: Vec<(f64, &Cell)> = placed.collect();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let groups = sorted.chunk_by(|a, b| a.0 == b.0);
+    let cells = groups.map(|group| group.iter().map(|it| it.1).collect());
+    cells.map(|cells: Vec<&Cell>| point(x, &cells)).collect()
 }
 
 /// The point of some cells, at least one.
 fn point<'a>(x: Option<Dimension<'a>>, cells: &[&Cell<'a>]) -> Point<'a> {
-    let known = cells.iter().flat_map(|cell| &cell.ended);
-    let known = Spread::of(known.filter_map(|record| x?.of_record(record)));
     let factors = cells[0].factors;
-    let known = known.map(|spread| spread.median);
+    let known = cells.iter().flat_map(|cell| &cell.ended);
+    let known = known.filter_map(|record| x?.of_record(record));
+    let known: Vec<f64> = known.filter(|it| it.is_finite()).collect();
     let mut point = Point {
+        curve: 0,
+        slot: 0,
         factors,
-        at: known.or_else(|| x?.of_factors(factors)),
+        at: measure::median(&known).or_else(|| x?.of_factors(factors)),
         trials: Vec::new(),
         planned: 0,
     };
@@ -448,10 +485,4 @@ fn file_suffixes(values: &[Value]) -> Vec<String> {
         false => format!("-{}", index + 1),
     };
     names.iter().enumerate().map(suffix).collect()
-}
-
-/// Whether a name is fit for a part of a file name.
-pub(crate) fn is_fit(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    name.len() <= limits::FILE_NAME_CHARACTERS && name.chars().all(is_plain)
 }

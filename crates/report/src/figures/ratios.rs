@@ -1,14 +1,12 @@
 //! Measured ÷ published, a row for each published value: on the line at 1, both are the same.
 
-use super::cells::{row, why};
-use super::dimension::{self, Dimension, names_side};
-use super::panel::{Panel, Point};
-use super::summary::Summary;
-use crate::chart::CurveStyle;
-use crate::chart::axis::{Axis, Scale};
-use crate::chart::mark::{Line, Look, Mark, Scene, Series, Shape, State};
-use crate::chart::side::LABEL_SIZE;
-use crate::chart::svg;
+use super::dimension::{Dimension, labels};
+use super::marks::{row, why};
+use super::panel::Panel;
+use super::point::{Point, Summary};
+use crate::chart::axis::{Axis, Scale, Side, widest};
+use crate::chart::mark::{Line, Look, Mark, Scene, Series, Shape, State, shortened};
+use crate::chart::palette::CurveStyle;
 use crate::published::{Published, other};
 use crate::record::{Metric, Unit};
 use crate::{limits, units};
@@ -23,9 +21,10 @@ pub(super) fn scene(panel: &Panel) -> Scene {
     let points: Vec<&Point> = panel.points().collect();
     let (mut rows, mut absent) = (Vec::new(), Vec::new());
     let (mut metrics, mut sources): (Vec<&Metric>, Vec<String>) = (Vec::new(), Vec::new());
+    let y = panel.plan.metric(&panel.figure.y);
     for published in &panel.plan.published {
         let metric = panel.plan.metric(&published.metric);
-        let is_drawn = |it: &&Metric| ["", &it.name].contains(&panel.figure.y.as_str());
+        let is_drawn = |it: &&Metric| y.is_none_or(|y| y.name == it.name);
         let Some(metric) = metric.filter(is_drawn) else {
             continue;
         };
@@ -44,47 +43,34 @@ pub(super) fn scene(panel: &Panel) -> Scene {
         }
     }
     let last = rows.len().max(1) as f64 - 1.0;
-    let marks = rows
-        .iter()
-        .enumerate()
-        .flat_map(|(index, (name, published, series, of))| {
-            marks(name, published, *series, of, last - index as f64)
-        });
+    let marks = rows.iter().enumerate().flat_map(|(index, row)| {
+        let (name, published, series, of) = row;
+        marks(name, published, *series, of, last - index as f64)
+    });
     let marks: Vec<Mark> = marks.collect();
     let names: Vec<String> = rows.iter().rev().map(|row| row.0.clone()).collect();
     let ratios = marks.iter().flat_map(|mark| &mark.at).map(|it| it.0);
     let axis = Axis::over(Scale::Log, ratios.chain([1.0 / NEAR, NEAR]));
-    let title = "measured ÷ published (log scale)";
-    let across = dimension::side(Some(&Unit::ratio()), None, axis, title);
-    let axes = (across, names_side("", &names, NAMES));
-    let y = panel
-        .plan
-        .metric(&panel.figure.y)
-        .map(|it| format!("{}: ", it.title));
+    let across = "measured ÷ published (log scale)";
+    let across = Side::of_unit(Some(&Unit::ratio()), None, axis, across);
+    let axes = (across, Side::of_names("", &names, NAMES));
+    let y = y.map(|it| format!("{}: ", it.title));
     let title = format!("{}measured ÷ published", y.unwrap_or_default());
-    let series = metrics.iter().enumerate().map(|(index, metric)| Series {
-        name: metric.title.clone(),
-        short: super::shortened(&metric.title),
-        look: Look::Style(CurveStyle::of(index)),
+    let series = metrics.iter().enumerate().map(|(index, metric)| {
+        let look = Look::Style(CurveStyle::of(index));
+        Series::new(metric.title.clone(), shortened(&metric.title), look)
     });
     let mut scene = Scene::new(title, axes, series.collect());
     scene.height = (rows.len() as f64 * ROW).max(2.0 * ROW);
-    let widest = names.iter().map(|name| svg::width(name, LABEL_SIZE));
-    scene.left = (widest.fold(0.0, f64::max).min(NAMES) + 40.0).max(scene.left);
+    scene.left = (widest(&names).min(NAMES) + 40.0).max(scene.left);
     let across = |x: f64| [(x, -0.5), (x, last + 0.5)];
     let [low, [high, end]] = [1.0 / NEAR, NEAR].map(across);
-    scene.marks.push(Mark {
-        shape: Shape::Band,
-        at: vec![low[0], low[1], end, high],
-        key: "within 25\u{a0}%".to_owned(),
-        ..Mark::default()
-    });
-    scene.marks.push(Mark::line(
-        Line::RULE,
-        across(1.0).to_vec(),
-        None,
-        "as published",
-    ));
+    let band = Mark::new(Shape::Band, None, [low[0], low[1], end, high]);
+    scene.marks.push(band.key("within 25\u{a0}%"));
+    let even = across(1.0).to_vec();
+    scene
+        .marks
+        .push(Mark::line(Line::RULE, even, None, "as published"));
     scene.marks.extend(marks);
     scene.note("Published", sources);
     scene.note("Not measured", absent);
@@ -100,30 +86,20 @@ fn marks(
     y: f64,
 ) -> Vec<Mark> {
     let ([of, low, high], series) = (*ratios, Some(series));
-    let is_spread = low < high && *state == State::Counts;
     let range = format!(" [{}, {}]", units::number(low), units::number(high));
     let range = if low < high { range } else { String::new() };
     let words = format!("{}{range}{}", units::number(of), why(state));
-    let (shape, at) = (Shape::Interval, vec![(low, y), (high, y)]);
-    let interval = is_spread.then(|| Mark {
-        shape,
-        at,
-        series,
-        ..Mark::default()
-    });
-    let point = Mark {
-        at: vec![(of, y)],
-        series,
-        size: 1.4,
-        hint: format!("{name}: {words}, {}", published.source),
-        tells: format!("{name} {words}"),
-        row: row! {
+    let interval = Mark::new(Shape::Interval, series, [(low, y), (high, y)]);
+    let interval = (low < high && *state == State::Counts).then_some(interval);
+    let point = Mark::new(Shape::Point, series, [(of, y)])
+        .size(1.4)
+        .hint(format!("{name}: {words}, {}", published.source))
+        .tells(format!("{name} {words}"))
+        .state(state.clone())
+        .row(row! {
             "published" => name, "metric" => published.metric, "value" => published.value,
             "ratio" => of, "low" => low, "high" => high, "source" => published.source,
-        },
-        state: state.clone(),
-        ..Mark::default()
-    };
+        });
     interval.into_iter().chain([point]).collect()
 }
 
@@ -134,16 +110,13 @@ fn name(panel: &Panel, metric: &Metric, published: &Published, point: &Point) ->
         published.only.contains_key(name) || telling.any(|it| it.name == *name)
     };
     let factors = panel.plan.factors.iter().filter(|it| is_told(&it.name));
-    let cell = factors.filter_map(|it| Some(it.label(point.factors.get(&it.name)?)));
-    let name: Vec<String> = cell.collect();
-    let to = published
-        .to
-        .iter()
-        .filter(|(name, value)| point.factors.get(*name) != Some(*value));
+    let cell = labels(factors, point.factors).join(", ");
+    let to = published.to.iter();
+    let to = to.filter(|(name, value)| point.factors.get(*name) != Some(*value));
     let to = to.filter_map(|(name, value)| Some(panel.plan.factor(name)?.label(value)));
     let to: Vec<String> = to.collect();
     let ratio = if to.is_empty() { "" } else { " ÷ " };
-    let cell = format!("{}{ratio}{}", name.join(", "), to.join(", "));
+    let cell = format!("{cell}{ratio}{}", to.join(", "));
     match panel.figure.y == metric.name {
         true => cell,
         false => format!("{cell}: {}", metric.title),
@@ -158,19 +131,15 @@ fn ratio(
     points: &[&Point],
 ) -> Option<([f64; 3], State)> {
     let own = Summary::of(point, Dimension::Metric(metric))?;
-    let (by, mut state) = match published.is_ratio() {
-        false => ([published.number(metric); 3], State::Counts),
-        true => {
-            let factors = points.iter().map(|it| it.factors);
-            let at = other(&published.to, point.factors, factors)?;
-            let by = Summary::of(points[at], Dimension::Metric(metric))?;
-            // The ends of a quotient are those of the worst case.
-            (
-                [by.value, by.high, by.low].map(|it| it * published.value),
-                by.state,
-            )
-        }
-    };
+    let (mut by, mut state) = ([published.number(metric); 3], State::Counts);
+    if published.is_ratio() {
+        let factors = points.iter().map(|it| it.factors);
+        let at = other(&published.to, point.factors, factors)?;
+        let of = Summary::of(points[at], Dimension::Metric(metric))?;
+        // The ends of a quotient are those of the worst case.
+        by = [of.value, of.high, of.low].map(|it| it * published.value);
+        state = of.state;
+    }
     if !own.counts() {
         state = own.state;
     }

@@ -4,16 +4,14 @@
 //! Area shows `size`, shade shows `shade`, colour and shape show `by`. Crossed lines through a
 //! marker are the intervals of its medians, where there is room.
 
-use super::cells::{row, why, words};
-use super::dimension::Dimension;
-use super::grid::{Placed, Position};
+use super::dimension::{Dimension, range};
+use super::marks::{row, why, words};
+use super::notes;
 use super::panel::Panel;
-use super::summary::Summary;
-use super::{against, notes, series};
-use crate::chart::Ramp;
-use crate::chart::legend::Entry;
-use crate::chart::mark::{Bound, Line, Look, Mark, Scene, Shape, State, listed};
-use crate::chart::side::Side;
+use super::point::{Point, Summary};
+use crate::chart::axis::Side;
+use crate::chart::mark::{Entry, Line, Look, Mark, Scene, Shape, State, listed};
+use crate::chart::palette::Ramp;
 use crate::figure::FigureKind;
 use crate::record::Better;
 use crate::units;
@@ -36,7 +34,7 @@ const BEST: [&str; 4] = [
 
 /// A cell with `x` and `y`.
 struct Cell<'p, 'a> {
-    placed: Placed<'p, 'a>,
+    point: &'p Point<'a>,
     name: String,
     x: Summary,
     y: Summary,
@@ -56,7 +54,7 @@ impl Cell<'_, '_> {
     }
 
     fn value(&self, of: Dimension) -> Option<f64> {
-        Some(Summary::of(self.placed.point, of)?.value)
+        Some(Summary::of(self.point, of)?.value)
     }
 }
 
@@ -67,94 +65,106 @@ struct Scaled<'a> {
     range: Option<(f64, f64)>,
 }
 
+impl Scaled<'_> {
+    /// The size of a marker: its area is proportional to the value.
+    fn size(self, value: Option<f64>) -> f64 {
+        let greatest = self.range.map_or(1.0, |it| it.1).max(f64::MIN_POSITIVE);
+        let share = value.unwrap_or_default().max(0.0) / greatest;
+        (WIDEST * share.sqrt()).max(NARROWEST)
+    }
+
+    fn shade(self, value: Option<f64>) -> Option<Ramp> {
+        let (least, greatest) = self.range?;
+        let share = (value? - least) / (greatest - least);
+        Some(Ramp::of(if greatest > least { share } else { 0.5 }))
+    }
+
+    /// The entries of the legend.
+    fn key(self, is_size: bool) -> Vec<Entry> {
+        let title = units::shortened(self.of.title(), NAMES);
+        let Some((least, greatest)) = self.range else {
+            return vec![Entry::words(format!("{title}: no value"))];
+        };
+        let [low, high] = [least, greatest].map(|value| self.of.text(value));
+        if !is_size {
+            return vec![Entry::ramp(format!("{title}: {low} to {high}"))];
+        }
+        let circle = |value, text| {
+            let mark = Mark::new(Shape::Point, None, []).size(self.size(Some(value)));
+            Entry::new(Look::Ink, vec![mark], text)
+        };
+        let words = Entry::words(format!("area: {title}"));
+        vec![words, circle(least, low), circle(greatest, high)]
+    }
+}
+
 pub(super) fn scene(panel: &Panel) -> Scene {
     // The declaration has been checked: a scatter has an `x`.
     let (x, y, figure) = (panel.x.unwrap_or(panel.y), panel.y, panel.figure);
     let (mut cells, mut without) = (Vec::new(), Vec::new());
-    for curve in panel.curves.iter().enumerate() {
-        for point in &curve.1.points {
-            let name = panel.point_name(curve.1, point);
-            let Some((x_of, y)) = Summary::of(point, x).zip(Summary::of(point, y)) else {
-                without.push(name);
-                continue;
-            };
-            let position = Position::of(x, Some(x_of.value));
-            let placed = Placed {
-                at: 0,
-                position,
-                curve,
-                point,
-            };
-            cells.push(Cell {
-                placed,
-                name,
-                x: x_of,
-                y,
-            });
+    for point in panel.points() {
+        let name = panel.point_name(point);
+        match Summary::of(point, x).zip(Summary::of(point, y)) {
+            Some((x, y)) => cells.push(Cell { point, name, x, y }),
+            None => without.push(name),
         }
     }
-    let published: Vec<Mark> = cells
-        .iter()
-        .flat_map(|it| published(panel, x, it))
-        .collect();
-    let has_intervals = cells.len() <= UNCROWDED && cells.iter().any(|it| it.y.is_spread());
+    // The published `y` of a cell, at its published `x` or else at its own.
+    let published = cells.iter().filter_map(|it| {
+        let own = panel.published(it.point, x.name()).map(|it| it.0);
+        let at = own.or(Some(it.x.value));
+        panel.published_mark(it.point, at, at)
+    });
+    let published: Vec<Mark> = published.collect();
     let axes = axes(panel, x, &cells, &published);
-    let mut scene = Scene::new(against(panel), axes, series(panel));
-    let scaled = [&figure.size, &figure.shade].map(|name| scaled(panel, &cells, name));
+    let mut scene = Scene::new(panel.against(), axes, panel.series());
+    let scaled = [&figure.size, &figure.shade].map(|name| {
+        let of = Dimension::of(panel.plan, name.as_ref()?);
+        let range = range(cells.iter().filter_map(|it| it.value(of)));
+        Some(Scaled { of, range })
+    });
+    let has_intervals = cells.len() <= UNCROWDED && cells.iter().any(|it| it.y.is_spread());
+    let shown = cells.iter().filter(|_| has_intervals);
+    scene.add(shown.flat_map(intervals));
+    let is_pareto = figure.kind == FigureKind::Pareto;
     let front = front(panel, x, &cells);
-    let mut markers: Vec<Mark> = Vec::new();
     for (index, it) in cells.iter().enumerate() {
-        scene.marks.extend(intervals(it).filter(|_| has_intervals));
-        let mut mark = marker(panel, x, it, scaled);
-        if front.contains(&index) {
-            mark.row.extend(row! { "front" => "front" });
-        }
-        markers.push(mark);
+        let mark = marker(panel, x, it, scaled);
+        scene.marks.push(match front.contains(&index) {
+            true => mark.row(row! { "front" => "front" }),
+            false => mark,
+        });
     }
-    scene.marks.append(&mut markers);
-    scene
-        .marks
-        .extend(front_line(&front, &cells).filter(|_| figure.kind == FigureKind::Pareto));
+    if is_pareto {
+        scene.marks.push(front_line(&front, &cells));
+    }
     for (shape, metric) in BEST.iter().cycle().zip(&figure.marks) {
-        scene
-            .marks
-            .extend(best(&cells, Dimension::of(panel.plan, metric), shape));
+        let of = Dimension::of(panel.plan, metric);
+        scene.marks.extend(best(&cells, of, shape));
     }
-    scene.marks.extend(published_lines(panel, &published));
+    // A line through the published values of each curve.
+    for index in 0..panel.curves.len() {
+        let own = published.iter().filter(|it| it.series == Some(index));
+        let line = own.flat_map(|it| it.at.clone()).collect();
+        scene.add([Mark::line(Line::PUBLISHED, line, Some(index), "")]);
+    }
     scene.marks.extend(published);
     scene.note("No value", without);
-    for (scaled, effect) in scaled.iter().zip(["at the least size", "without a shade"]) {
-        let Some(Scaled { of, range }) = *scaled else {
-            continue;
-        };
-        let lacking = cells.iter().filter(|it| it.value(of).is_none());
+    let effects = [("at the least size", true), ("without a shade", false)];
+    for (scaled, (effect, is_size)) in scaled.into_iter().zip(effects) {
+        let Some(scaled) = scaled else { continue };
+        let lacking = cells.iter().filter(|it| it.value(scaled.of).is_none());
         let names = lacking.map(|it| it.name.clone()).collect();
-        scene.note(&format!("No {}, drawn {effect}", of.title()), names);
-        scene
-            .key
-            .extend(key(of, range, effect == "at the least size"));
+        scene.note(&format!("No {}, drawn {effect}", scaled.of.title()), names);
+        scene.key.extend(scaled.key(is_size));
     }
+    let front = "Front: no other cell is at least as good in both and better in one. Medians \
+                 decide; cells whose ranges overlap may be on it by chance.";
+    let bounds = [x, y].map(|of| notes::bounds(panel, of));
+    scene.notes.extend(bounds.into_iter().flatten());
+    scene.say_if(is_pareto, front);
+    scene.say_if(has_intervals, "Markers are medians, lines their intervals.");
     scene
-        .notes
-        .extend([x, y].into_iter().filter_map(|of| notes::bounds(panel, of)));
-    if figure.kind == FigureKind::Pareto {
-        let what = "Front: no other cell is at least as good in both and better in one. Medians \
-                    decide; cells whose ranges overlap may be on it by chance.";
-        scene.notes.push(what.to_owned());
-    }
-    if has_intervals {
-        scene
-            .notes
-            .push("Markers are medians, lines their intervals.".to_owned());
-    }
-    scene
-}
-
-fn scaled<'a>(panel: &Panel<'a>, cells: &[Cell], name: &'a Option<String>) -> Option<Scaled<'a>> {
-    let of = Dimension::of(panel.plan, name.as_ref()?);
-    let values = || cells.iter().filter_map(|it| it.value(of));
-    let range = values().reduce(f64::min).zip(values().reduce(f64::max));
-    Some(Scaled { of, range })
 }
 
 /// Both axes over all that is drawn.
@@ -165,57 +175,26 @@ fn axes(panel: &Panel, x: Dimension, cells: &[Cell], published: &[Mark]) -> (Sid
         across.extend([it.x.value, it.x.low, it.x.high]);
         up.extend([it.y.value, it.y.low, it.y.high]);
     }
-    let figure = panel.figure;
-    let (unit, title) = (figure.unit.as_ref(), figure.y_title.as_ref());
-    let up = panel.y.vertical(figure.scale, up.into_iter(), unit, title);
-    (x.horizontal(figure.x_scale, across.into_iter()), up)
-}
-
-/// The entries of the legend for sizes or shades.
-fn key(of: Dimension, range: Option<(f64, f64)>, is_size: bool) -> Vec<Entry> {
-    let title = units::shortened(of.title(), NAMES);
-    let Some((least, greatest)) = range else {
-        return vec![Entry::words(format!("{title}: no value"))];
-    };
-    let ends = [least, greatest].map(|value| of.text(value));
-    if !is_size {
-        return vec![Entry::ramp(format!("{title}: {} to {}", ends[0], ends[1]))];
-    }
-    let sizes = [least, greatest].map(|value| size_of(value, range));
-    let circles = sizes.into_iter().zip(ends).map(|(size, text)| {
-        let mark = Mark {
-            size,
-            ..Mark::default()
-        };
-        Entry::new(Look::Ink, vec![mark], text)
-    });
-    let words = Entry::words(format!("area: {title}"));
-    std::iter::once(words).chain(circles).collect()
-}
-
-/// The size of a marker: its area is proportional to the value.
-fn size_of(value: f64, range: Option<(f64, f64)>) -> f64 {
-    let greatest = range.map_or(1.0, |it| it.1).max(f64::MIN_POSITIVE);
-    (WIDEST * (value.max(0.0) / greatest).sqrt()).max(NARROWEST)
+    let up = panel.vertical(panel.figure.scale, up.into_iter());
+    (x.horizontal(panel.figure.x_scale, across.into_iter()), up)
 }
 
 fn marker(panel: &Panel, x: Dimension, it: &Cell, scaled: [Option<Scaled>; 2]) -> Mark {
-    let (name, title, bound) = (&it.name, panel.y.title(), units::lower_bound(it.x.is_bound));
-    let mut mark = panel.median(&it.placed, &it.y);
+    let bound = units::lower_bound(it.x.is_bound);
     let mut hint = vec![format!("{} {bound}{}", x.title(), x.text(it.x.value))];
+    let mut row = Vec::new();
     if it.x.is_spread() {
         let [low, high] = ["low", "high"].map(|end| format!("{} {end}", x.name()));
-        mark.row.extend(row! { low => it.x.low, high => it.x.high });
+        row = row! { low => it.x.low, high => it.x.high };
     }
     for Scaled { of, .. } in scaled.into_iter().flatten() {
         if let Some(value) = it.value(of) {
             hint.push(format!("{} {}", of.title(), of.text(value)));
-            mark.row.extend(row! { of.name() => of.plain(value) });
+            row.extend(row! { of.name() => of.plain(value) });
         }
     }
-    hint.push(format!("{title} {}", words(panel.y, &it.y)));
-    let missing = it.placed.point.missing();
-    mark.row.extend(row! { "missing" => missing });
+    hint.push(format!("{} {}", panel.y.title(), words(panel.y, &it.y)));
+    row.extend(row! { "missing" => it.point.missing() });
     // That of `y` is among its words.
     let reason = if it.y.counts() {
         why(&it.x.state)
@@ -223,77 +202,31 @@ fn marker(panel: &Panel, x: Dimension, it: &Cell, scaled: [Option<Scaled>; 2]) -
         String::new()
     };
     let [size, shade] = scaled;
-    let size = size.map(|of| {
-        it.value(of.of)
-            .map_or(NARROWEST, |it| size_of(it, of.range))
-    });
-    let shade = shade.and_then(|scaled| {
-        let (least, greatest) = scaled.range?;
-        let share = (it.value(scaled.of)? - least) / (greatest - least);
-        Some(Ramp::of(if greatest > least { share } else { 0.5 }))
-    });
-    Mark {
-        at: vec![it.at()],
-        shade,
-        size: size.unwrap_or(PLAIN),
-        state: it.state().clone(),
-        bound: Bound {
-            x: it.x.is_bound,
-            y: it.y.is_bound,
-        },
-        hint: format!("{name}: {}{reason}", hint.join(", ")),
-        ..mark
-    }
+    let mark = panel.median(it.point, Some(it.x.value), &it.y);
+    let mark = mark.at([it.at()]).state(it.state().clone()).row(row);
+    mark.bound_x(it.x.is_bound)
+        .size(size.map_or(PLAIN, |of| of.size(it.value(of.of))))
+        .shade(shade.and_then(|of| of.shade(it.value(of.of))))
+        .hint(format!("{}: {}{reason}", it.name, hint.join(", ")))
 }
 
 /// Crossed lines along the intervals.
 fn intervals(it: &Cell) -> impl Iterator<Item = Mark> {
-    let ((x, y), series) = (it.at(), Some(it.placed.curve.0));
-    let across =
-        it.x.is_spread()
-            .then(|| vec![(it.x.low, y), (it.x.high, y)]);
-    let up =
-        it.y.is_spread()
-            .then(|| vec![(x, it.y.low), (x, it.y.high)]);
+    let (x, y) = it.at();
+    let series = Some(it.point.curve);
+    let across = (&it.x, [(it.x.low, y), (it.x.high, y)]);
+    let up = (&it.y, [(x, it.y.low), (x, it.y.high)]);
     let counts = *it.state() == State::Counts;
-    let both = [across, up].into_iter().flatten().filter(move |_| counts);
-    let size = 0.5;
-    both.map(move |at| Mark {
-        shape: Shape::Interval,
-        at,
-        series,
-        size,
-        ..Mark::default()
-    })
-}
-
-/// The published `y` of a cell, at its published `x` or else at its own.
-fn published(panel: &Panel, x: Dimension, it: &Cell) -> Vec<Mark> {
-    let own = panel.published(it.placed.point, x.name()).map(|it| it.0);
-    let at = own.unwrap_or(it.x.value);
-    let placed = Placed {
-        position: Position::of(x, Some(at)),
-        ..it.placed.clone()
-    };
-    let is_missing = |mark: &Mark| matches!(mark.state, State::Missing(_));
-    let beside = panel.beside(&placed, Some(at));
-    beside.filter(|mark| !is_missing(mark)).collect()
-}
-
-/// A line through the published values of each curve.
-fn published_lines(panel: &Panel, published: &[Mark]) -> Vec<Mark> {
-    let line = |index: usize| {
-        let own = published.iter().filter(|it| it.series == Some(index));
-        let line = own.flat_map(|it| it.at.clone()).collect();
-        Mark::line(Line::PUBLISHED, line, Some(index), "")
-    };
-    (0..panel.curves.len()).map(line).collect()
+    let both = [across, up]
+        .into_iter()
+        .filter(move |of| counts && of.0.is_spread());
+    both.map(move |of| Mark::new(Shape::Interval, series, of.1).size(0.5))
 }
 
 /// The cells that no other beats, from the best `x` to the best `y`; only what counts takes part.
 fn front(panel: &Panel, x: Dimension, cells: &[Cell]) -> Vec<usize> {
-    let directions = better(x).zip(better(panel.y));
-    let Some((x, y)) = directions.filter(|_| panel.figure.kind == FigureKind::Pareto) else {
+    let better = better(x).zip(better(panel.y));
+    let Some((x, y)) = better.filter(|_| panel.figure.kind == FigureKind::Pareto) else {
         return Vec::new();
     };
     let counts = |index: &usize| *cells[*index].state() == State::Counts;
@@ -303,9 +236,9 @@ fn front(panel: &Panel, x: Dimension, cells: &[Cell]) -> Vec<usize> {
     front.into_iter().map(|at| counted[at]).collect()
 }
 
-/// The boundary of what the cells reach: at each `x`, the best `y` of the cells that are at least as
-/// good in `x`.
-fn front_line(front: &[usize], cells: &[Cell]) -> impl Iterator<Item = Mark> {
+/// The boundary of what the cells reach: at each `x`, the best `y` of the cells that are at least
+/// as good in `x`.
+fn front_line(front: &[usize], cells: &[Cell]) -> Mark {
     let mut line: Vec<(f64, f64)> = Vec::new();
     for (x, y) in front.iter().map(|&index| cells[index].at()) {
         line.extend(line.last().map(|&(_, before)| (x, before)));
@@ -314,36 +247,26 @@ fn front_line(front: &[usize], cells: &[Cell]) -> impl Iterator<Item = Mark> {
     let key = if line.len() > 1 { "Pareto front" } else { "" };
     let names = front.iter().map(|&index| cells[index].name.clone());
     let tells = listed(names.collect(), "other cell", "; ").unwrap_or_default();
-    let tells = format!("On the front: {tells}");
-    let line = Mark::line(Line::FRONT, line, None, key);
-    std::iter::once(Mark { tells, ..line })
+    Mark::line(Line::FRONT, line, None, key).tells(format!("On the front: {tells}"))
 }
 
 /// The best cell by a metric; the first of equals.
 fn best(cells: &[Cell], of: Dimension, shape: &'static str) -> Option<Mark> {
-    let is_higher = matches!(better(of)?, measure::Better::Higher);
-    let values = cells.iter().filter_map(|it| {
-        let summary = Summary::of(it.placed.point, of).filter(Summary::counts)?;
-        Some((it, summary.value))
-    });
-    let (it, value) = values.reduce(|best, next| {
-        let is_better = if is_higher {
-            next.1 > best.1
-        } else {
-            next.1 < best.1
-        };
-        if is_better { next } else { best }
+    let sign = match better(of)? {
+        measure::Better::Higher => 1.0,
+        measure::Better::Lower => -1.0,
+    };
+    let value = |it: &Cell| Summary::of(it.point, of).filter(Summary::counts);
+    let values = cells.iter().filter_map(|it| Some((it, value(it)?.value)));
+    let (it, value) = values.reduce(|best, next| match sign * next.1 > sign * best.1 {
+        true => next,
+        false => best,
     })?;
     let [title, name] = [of.title(), &it.name].map(|it| units::shortened(it, NAMES));
     let words = format!("best {title}: {name} ({})", of.text(value));
-    Some(Mark {
-        shape: Shape::Ring(shape),
-        at: vec![it.at()],
-        hint: words.clone(),
-        tells: format!("Best {title}: {name}"),
-        key: words,
-        ..Mark::default()
-    })
+    let mark = Mark::new(Shape::Ring(shape), None, [it.at()]).key(&words);
+    let mark = mark.tells(format!("Best {title}: {name}"));
+    Some(mark.hint(words))
 }
 
 /// The direction in which a metric is better. None: it has none.

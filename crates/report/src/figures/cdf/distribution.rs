@@ -5,17 +5,17 @@ use std::path::{Component, Path};
 
 use measure::Histogram;
 
-use super::super::panel::{Panel, Point, Trial};
-use super::super::summary::counting;
+use super::super::panel::Panel;
+use super::super::point::{Point, Trial, counting};
 use crate::chart::mark::State;
 use crate::limits;
 use crate::read::read_bounded;
 
 /// Steps along each axis below which points of a line are not told apart.
 const STEPS: f64 = 1_000.0;
-/// The entry of a histogram file with the values that had not ended.
+/// The entry of a histogram file with the values that had not ended, and the one to which they
+/// belong.
 const CENSORED: &str = "censored";
-/// The histogram to which they belong.
 const RESPONSE: &str = "response";
 
 /// A distribution.
@@ -24,14 +24,12 @@ pub(super) struct Distribution {
     /// Values, ascending, each with the share of all that are at most as large. Points that a
     /// drawing would not tell apart are left out.
     pub(super) points: Vec<(f64, f64)>,
-    /// The values of [`MARKED`](super::MARKED) and others are looked up here: all values, with
-    /// their numbers.
+    /// All values, ascending, with their numbers.
     counts: Vec<(f64, u64)>,
     /// The number of values.
     pub(super) count: u64,
-    /// Trials in it.
+    /// Trials in it, and trials that were measured, but without it.
     pub(super) trials: u64,
-    /// Trials that were measured, but without it.
     pub(super) unread: u64,
     /// Values that had not ended.
     pub(super) censored: u64,
@@ -42,55 +40,35 @@ pub(super) struct Distribution {
 impl Distribution {
     pub(super) fn of(panel: &Panel, point: &Point) -> Self {
         let name = panel.y.name();
-        match panel.plan.metric(name) {
-            Some(_) => Self::of_metric(point, name),
-            None => Self::of_artefact(panel.folder, point, name),
-        }
-    }
-
-    fn of_metric(point: &Point, name: &str) -> Self {
+        let is_metric = panel.plan.metric(name).is_some();
         let (trials, state) = counting(&point.trials, name);
-        let values = trials.iter().map(|it| it.record.number(name));
-        let unread = values.clone().filter(Option::is_none).count() as u64;
-        let mut sorted: Vec<f64> = values.flatten().collect();
-        sorted.sort_by(f64::total_cmp);
-        let counts: Vec<(f64, u64)> = sorted
-            .chunk_by(|a, b| a == b)
-            .map(|equal| (equal[0], equal.len() as u64))
-            .collect();
-        Self {
-            trials: sorted.len() as u64,
-            unread,
-            state,
-            ..Self::counted(counts)
-        }
-    }
-
-    fn of_artefact(folder: &Path, point: &Point, name: &str) -> Self {
-        let mut merged = Histogram::new();
-        let (mut read, mut unread, mut censored) = (0, 0, 0);
-        let (trials, state) = counting(&point.trials, name);
-        for trial in trials {
-            match histogram(folder, trial, name) {
-                Some((own, beyond)) => {
-                    merged.merge(&own);
-                    read += 1;
-                    censored += beyond;
-                }
-                None => unread += 1,
+        let (mut values, mut read, mut censored) = (Vec::new(), 0, 0);
+        for trial in &trials {
+            let own = match is_metric {
+                true => trial.record.number(name).map(|it| (vec![(it, 1)], 0)),
+                false => histogram(panel.folder, trial, name),
+            };
+            if let Some((own, beyond)) = own {
+                values.extend(own);
+                censored += beyond;
+                read += 1;
             }
         }
-        let counts = merged.buckets().map(|(value, count)| (value as f64, count));
         Self {
             trials: read,
-            unread,
+            unread: trials.len() as u64 - read,
             censored,
             state,
-            ..Self::counted(counts.collect())
+            ..Self::counted(values)
         }
     }
 
-    fn counted(counts: Vec<(f64, u64)>) -> Self {
+    /// The distribution of some values with their numbers.
+    fn counted(mut values: Vec<(f64, u64)>) -> Self {
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let equal = values.chunk_by(|a, b| a.0 == b.0);
+        let counts = equal.map(|it| (it[0].0, it.iter().map(|it| it.1).sum()));
+        let counts: Vec<(f64, u64)> = counts.collect();
         let count = counts.iter().map(|it| it.1).sum();
         Self {
             points: points(&counts, count),
@@ -140,27 +118,24 @@ fn points(counts: &[(f64, u64)], count: u64) -> Vec<(f64, f64)> {
     kept
 }
 
-/// The histogram of a trial, and the number of values that had not ended. None: the trial has
-/// none, or it cannot be read.
-fn histogram(folder: &Path, trial: Trial, name: &str) -> Option<(Histogram, u64)> {
+/// The values of a trial's histogram with their numbers, and the number of those that had not
+/// ended. None: the trial has none, or it cannot be read.
+fn histogram(folder: &Path, trial: &Trial, name: &str) -> Option<(Vec<(f64, u64)>, u64)> {
     let artefact = trial.measured.artefacts.get(name)?;
     let (path, entry) = artefact.split_once('#').unwrap_or((artefact, name));
     let path = Path::new(path);
     // A record must not make a report read other files of the machine.
-    let is_within = path
-        .components()
-        .all(|it| matches!(it, Component::Normal(_)));
-    if !is_within {
+    let is_plain = |it: Component| matches!(it, Component::Normal(_));
+    if !path.components().all(is_plain) {
         return None;
     }
     let text = read_bounded(&folder.join(path), limits::HISTOGRAM_BYTES).ok()?;
     let entries: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).ok()?;
     let read = |entry: &str| Histogram::from_base64(entries.get(entry)?.as_str()?).ok();
-    let censored = match entry {
-        RESPONSE => read(CENSORED).map_or(0, |it| it.len()),
-        _ => 0,
-    };
-    Some((read(entry)?, censored))
+    let censored = read(CENSORED).filter(|_| entry == RESPONSE);
+    let values = read(entry)?;
+    let values = values.buckets().map(|(value, count)| (value as f64, count));
+    Some((values.collect(), censored.map_or(0, |it| it.len())))
 }
 
 #[cfg(test)]
