@@ -1,7 +1,5 @@
 //! Writing SVG: elements with escaped attributes and text, coordinates to a tenth of a pixel.
 
-use std::fmt::Write as _;
-
 /// Width of every figure, in pixels; the height follows from legend and notes.
 pub(crate) const WIDTH: f64 = 760.0;
 
@@ -12,36 +10,30 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// The content.
     pub(crate) fn into_string(self) -> String {
         self.out
     }
 
     /// Adds an element. Names and attributes are not escaped: none is a user's.
     pub(crate) fn tag(&mut self, name: &str, attributes: &str) {
-        let _ = writeln!(self.out, "<{name} {attributes}/>");
+        self.raw(&format!("<{name} {attributes}/>\n"));
     }
 
     /// Adds an element with `hint` as its tooltip and accessible name.
     pub(crate) fn hinted(&mut self, name: &str, attributes: &str, hint: &str) {
         let hint = escaped(hint);
-        let _ = writeln!(
-            self.out,
-            "<{name} {attributes}><title>{hint}</title></{name}>"
-        );
+        let element = format!("<{name} {attributes}><title>{hint}</title></{name}>\n");
+        self.raw(&element);
     }
 
-    /// Adds `svg` as it is.
     pub(crate) fn raw(&mut self, svg: &str) {
         self.out.push_str(svg);
     }
 
-    /// Opens a group; [`Svg::close`] ends it.
     pub(crate) fn group(&mut self, attributes: &str) {
-        let _ = writeln!(self.out, "<g {attributes}>");
+        self.raw(&format!("<g {attributes}>\n"));
     }
 
-    /// Ends the last group.
     pub(crate) fn close(&mut self) {
         self.out.push_str("</g>\n");
     }
@@ -51,10 +43,8 @@ impl Svg {
         let [x, y] = [x, y].map(coordinate);
         let space = if attributes.is_empty() { "" } else { " " };
         let text = escaped(text);
-        let _ = writeln!(
-            self.out,
-            r#"<text x="{x}" y="{y}"{space}{attributes}>{text}</text>"#
-        );
+        let start = format!(r#"<text x="{x}" y="{y}"{space}{attributes}>"#);
+        self.raw(&format!("{start}{text}</text>\n"));
     }
 }
 
@@ -66,10 +56,8 @@ pub(crate) fn coordinate(value: f64) -> String {
 
 /// Coordinates of a polyline.
 pub(crate) fn coordinates(points: &[(f64, f64)]) -> String {
-    let pairs: Vec<String> = points
-        .iter()
-        .map(|&(x, y)| format!("{},{}", coordinate(x), coordinate(y)))
-        .collect();
+    let pair = |&(x, y): &(f64, f64)| format!("{},{}", coordinate(x), coordinate(y));
+    let pairs: Vec<String> = points.iter().map(pair).collect();
     pairs.join(" ")
 }
 
@@ -103,9 +91,8 @@ fn printable(text: &str) -> String {
 
 /// Approximate width of a text in a sans-serif face: sufficient to lay out a legend.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
-    text.chars()
-        .map(|character| em_width(character) * size)
-        .sum()
+    let widths = text.chars().map(|character| em_width(character) * size);
+    widths.sum()
 }
 
 fn em_width(character: char) -> f64 {
@@ -140,11 +127,8 @@ pub(crate) fn wrapped(text: &str, size: f64, limit: f64) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split(' ') {
-        let longer = if line.is_empty() {
-            word.to_owned()
-        } else {
-            format!("{line} {word}")
-        };
+        let space = if line.is_empty() { "" } else { " " };
+        let longer = format!("{line}{space}{word}");
         if width(&longer, size) > limit && !line.is_empty() {
             lines.push(std::mem::replace(&mut line, word.to_owned()));
         } else {

@@ -18,7 +18,7 @@ const ROOMY: f64 = 12.0;
 
 pub(super) fn scene(panel: &Panel) -> Scene {
     let scale = match panel.figure.scale {
-        Scale::Linear if panel.values().any(|value| value < 0.0) => Scale::Fitted,
+        Scale::Linear if panel.values().iter().any(|it| *it < 0.0) => Scale::Fitted,
         scale => scale,
     };
     let axes = (panel.slots_side(), panel.vertical(scale, panel.values()));

@@ -103,11 +103,11 @@ fn axes(panel: &Panel, x: Dimension) -> (Side, Side) {
     let own = own.filter(|_| !panel.is_over_setting());
     let at: Vec<f64> = panel.points().filter_map(|it| it.at).chain(own).collect();
     if figure.diagonal {
-        let all = panel.values().chain(at);
+        let all = [panel.values(), at].concat();
         let across = x.horizontal(Some(figure.scale), all.clone());
         return (across, panel.vertical(figure.scale, all));
     }
-    let across = x.horizontal(figure.x_scale, at.into_iter());
+    let across = x.horizontal(figure.x_scale, at);
     (across, panel.vertical(figure.scale, panel.values()))
 }
 

@@ -131,27 +131,17 @@ impl<'a> Dimension<'a> {
 
     /// The horizontal axis over some values. Every value of a factor has a label; metrics have
     /// labels at round values.
-    pub(super) fn horizontal(
-        self,
-        scale: Option<Scale>,
-        values: impl Iterator<Item = f64>,
-    ) -> Side {
+    pub(super) fn horizontal(self, scale: Option<Scale>, values: Vec<f64>) -> Side {
         if let Self::Factor(factor) = self {
             return self.factor_side(factor, scale, values);
         }
-        let values: Vec<f64> = values.collect();
         let least = values.iter().copied().reduce(f64::min);
         let scale = scale.unwrap_or(linear_over(least.unwrap_or_default()));
         let axis = Axis::over(scale, values);
         Side::of_unit(self.unit(), None, axis, &self.axis_title())
     }
 
-    fn factor_side(
-        self,
-        factor: &Factor,
-        scale: Option<Scale>,
-        values: impl Iterator<Item = f64>,
-    ) -> Side {
+    fn factor_side(self, factor: &Factor, scale: Option<Scale>, values: Vec<f64>) -> Side {
         let title = self.axis_title();
         if factor.is_named() {
             let names = factor.values.iter().map(|value| factor.value_text(value));
@@ -168,20 +158,6 @@ impl<'a> Dimension<'a> {
         let script = factor.unit.as_ref().map(Unit::script);
         let script = script.unwrap_or_else(|| "count".to_owned());
         Side::new(axis, &title, script, |at| self.text(at)).thinned(PLOT_WIDTH)
-    }
-
-    /// The vertical axis over some values, with labels in `unit`, if that is given.
-    pub(super) fn vertical(
-        self,
-        scale: Scale,
-        values: impl Iterator<Item = f64>,
-        unit: Option<&Unit>,
-        title: Option<&String>,
-    ) -> Side {
-        let axis = Axis::over(scale, values);
-        let title = title.cloned();
-        let title = title.unwrap_or_else(|| self.scaled_title(scale, unit));
-        Side::of_unit(self.unit(), unit, axis, &title)
     }
 
     /// The title of an axis with labels in `unit`, if that is given.

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use super::dimension::{Dimension, labels};
 use super::point::{Point, Trial};
-use crate::chart::axis::{NAMES, Scale, Side};
+use crate::chart::axis::{Axis, NAMES, Scale, Side};
 use crate::chart::mark::{Look, Series};
 use crate::chart::palette::CurveStyle;
 use crate::figure::{Figure, FigureKind, is_fit};
@@ -185,13 +185,11 @@ impl<'a> Panel<'a> {
     /// Adds a curve of some cells, if there are any.
     fn add(&mut self, name: String, short: String, style: usize, cells: &[&Cell<'a>]) {
         if !cells.is_empty() {
-            let style = CurveStyle::of(style);
-            let points = points(self.figure.kind, self.x, cells);
             self.curves.push(Curve {
                 name,
                 short,
-                style,
-                points,
+                style: CurveStyle::of(style),
+                points: points(self.figure.kind, self.x, cells),
             });
         }
     }
@@ -200,13 +198,13 @@ impl<'a> Panel<'a> {
     fn drop_lacking(&mut self) {
         let drawn = self.figure.drawn();
         let drawn: Vec<Dimension> = drawn.map(|it| Dimension::of(self.plan, it)).collect();
+        let is_in = |it: &Trial| drawn.iter().any(|of| of.is_in(it.record, it.measured));
         self.curves.retain(|curve| {
-            let mut trials = curve.points.iter().flat_map(|it| &it.trials).peekable();
-            let is_measured = trials.peek().is_some() && !drawn.is_empty();
-            let is_lacking = is_measured
-                && !trials.any(|it| drawn.iter().any(|of| of.is_in(it.record, it.measured)));
-            self.lacking.extend(is_lacking.then(|| curve.name.clone()));
-            !is_lacking
+            let trials: Vec<&Trial> = curve.points.iter().flat_map(|it| &it.trials).collect();
+            let is_empty = trials.is_empty() || drawn.is_empty();
+            let is_kept = is_empty || trials.into_iter().any(is_in);
+            self.lacking.extend((!is_kept).then(|| curve.name.clone()));
+            is_kept
         });
     }
 
@@ -246,16 +244,14 @@ impl<'a> Panel<'a> {
                 names.len() - 1
             });
         }
-        let slot = |point: &Point| slots.get(&key(point)).copied().unwrap_or_default();
-        let places: Vec<Vec<usize>> = (self.curves.iter())
-            .map(|curve| curve.points.iter().map(slot).collect())
-            .collect();
-        self.slots = names;
-        for (index, (curve, slots)) in self.curves.iter_mut().zip(places).enumerate() {
-            for (point, slot) in curve.points.iter_mut().zip(slots) {
-                (point.curve, point.slot) = (index, slot);
+        let mut curves = self.curves.clone();
+        for (index, curve) in curves.iter_mut().enumerate() {
+            for point in &mut curve.points {
+                point.slot = slots.get(&key(point)).copied().unwrap_or_default();
+                point.curve = index;
             }
         }
+        (self.curves, self.slots) = (curves, names);
     }
 
     /// The `x` of a point with its unit, or the values that tell its cell apart.
@@ -277,15 +273,15 @@ impl<'a> Panel<'a> {
         titles.join(", ")
     }
 
-    /// The axis of the slots.
     pub(super) fn slots_side(&self) -> Side {
         Side::of_names(&self.slots_title(), &self.slots, NAMES)
     }
 
-    /// The axis of `y`.
-    pub(super) fn vertical(&self, scale: Scale, values: impl Iterator<Item = f64>) -> Side {
-        let (unit, title) = (self.figure.unit.as_ref(), self.figure.y_title.as_ref());
-        self.y.vertical(scale, values, unit, title)
+    /// The axis of `y`, with labels in the declaration's unit, if it has one.
+    pub(super) fn vertical(&self, scale: Scale, values: Vec<f64>) -> Side {
+        let (unit, title) = (self.figure.unit.as_ref(), self.figure.y_title.clone());
+        let title = title.unwrap_or_else(|| self.y.scaled_title(scale, unit));
+        Side::of_unit(self.y.unit(), unit, Axis::over(scale, values), &title)
     }
 
     /// `Hit rate against memory`.
@@ -305,12 +301,11 @@ impl<'a> Panel<'a> {
     }
 
     /// The values of `y` that a figure reaches: of all trials, and published.
-    pub(super) fn values(&self) -> impl Iterator<Item = f64> + Clone + use<'_> {
+    pub(super) fn values(&self) -> Vec<f64> {
         let measured = self.trials().filter_map(|it| self.y.of_record(it.record));
         let name = self.y.name();
         let published = self.points().filter_map(|it| self.published(it, name));
-        let values: Vec<f64> = measured.chain(published.map(|it| it.0)).collect();
-        values.into_iter()
+        measured.chain(published.map(|it| it.0)).collect()
     }
 
     /// The published value of a metric that applies to all trials of a point, with its source.
@@ -324,12 +319,10 @@ impl<'a> Panel<'a> {
         Some((published.number(of), &published.source))
     }
 
-    /// The points of all curves.
     pub(super) fn points(&self) -> impl Iterator<Item = &Point<'a>> {
         self.curves.iter().flat_map(|curve| &curve.points)
     }
 
-    /// The measured trials of all curves.
     pub(super) fn trials(&self) -> impl Iterator<Item = Trial<'a>> {
         self.points().flat_map(|point| point.trials.iter().copied())
     }

@@ -175,8 +175,8 @@ fn axes(panel: &Panel, x: Dimension, cells: &[Cell], published: &[Mark]) -> (Sid
         across.extend([it.x.value, it.x.low, it.x.high]);
         up.extend([it.y.value, it.y.low, it.y.high]);
     }
-    let up = panel.vertical(panel.figure.scale, up.into_iter());
-    (x.horizontal(panel.figure.x_scale, across.into_iter()), up)
+    let up = panel.vertical(panel.figure.scale, up);
+    (x.horizontal(panel.figure.x_scale, across), up)
 }
 
 fn marker(panel: &Panel, x: Dimension, it: &Cell, scaled: [Option<Scaled>; 2]) -> Mark {
