@@ -1,4 +1,4 @@
-//! What a reader sees in figures, whatever their kind: what counts, fails or is missing, what others
+//! What a reader sees in figures of any kind: what counts, fails or is missing, what others
 //! published, titles, legends, and the same bytes from the same run.
 
 use std::collections::{BTreeMap, HashSet};
