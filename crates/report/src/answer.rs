@@ -568,6 +568,8 @@ impl<'r> Told<'r, '_> {
             format!("{long}{at}{place}{published}{few}"),
             format!("{short}{at}{place}{published}{few}"),
             format!("{by_name}{at}{place}{published}{few}"),
+            format!("{by_name}{at}{place}{published}"),
+            format!("{by_name}{at}{published}"),
             format!("{by_name}{at}{place}{few}"),
             format!("{by_name}{at}{few}"),
             format!("{short}{place}{few}"),
@@ -599,7 +601,7 @@ impl<'r> Told<'r, '_> {
         format!(", {}", units::listed(&places))
     }
 
-    /// `; published 1.7 and 3.7`, if there is a published ratio of each comparison told.
+    /// `; published 1.7 and 3.7`, if there is a published ratio of a comparison told.
     fn published(&self, pairs: &[Pair]) -> String {
         let same = |a: &Cell, b: &Cell| a.factors == b.factors;
         let of = |it: &&Comparison| {
@@ -619,15 +621,14 @@ impl<'r> Told<'r, '_> {
             };
             Some(value(of)? / value(to)?).filter(|it| it.is_finite())
         };
-        let values: Option<Vec<f64>> = self.those.iter().map(of).collect();
-        match (values, self.family.scale) {
-            (Some(values), Scale::Ratio) => {
-                let ratio = Unit::ratio();
-                let values: Vec<String> = values.iter().map(|it| ratio.words(*it)).collect();
-                format!("; published {}", units::listed(&values))
-            }
-            _ => String::new(),
+        let values: Vec<Option<f64>> = self.those.iter().map(of).collect();
+        if self.family.scale != Scale::Ratio || values.iter().all(Option::is_none) {
+            return String::new();
         }
+        let ratio = Unit::ratio();
+        let word = |it: &Option<f64>| it.map_or("none".to_owned(), |it| ratio.words(it));
+        let words: Vec<String> = values.iter().map(word).collect();
+        format!("; published {}", units::listed(&words))
     }
 
     /// More than three.
