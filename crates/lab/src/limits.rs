@@ -59,7 +59,7 @@ pub const FOLDERS: usize = 10_000;
 /// Ports tried for a server before giving up.
 pub const PORT_TRIES: u16 = 256;
 
-/// Lateness of a relay, 99th percentile, above which a trial is suspect: as for the generator.
+/// Lateness of a relay, 99th percentile, above which a trial is invalid: as for the generator.
 pub const RELAY_LATENESS_NS: u64 = measure::LATENESS_LIMIT_NS;
 /// Time between two looks at whether a generator has begun to measure.
 pub const INTERVAL_POLL: Duration = Duration::from_millis(5);
