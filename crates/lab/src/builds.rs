@@ -97,6 +97,7 @@ fn add_factor(file: &mut Table, names: [&str; 2], text: &str) -> Result<(), &'st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::assert_has;
     use crate::tests::toy::{DICE, FILE};
 
     #[test]
@@ -136,7 +137,7 @@ mod tests {
         // A server of another program is none of them.
         let refused = |server| gets.of_builds(["a", "b"], Some(server)).unwrap_err();
         let error = refused("memcached").to_string();
-        assert!(error.contains("there are rings, events"), "{error}");
+        assert_has(&error, "there are rings, events");
         let instructions = Experiment::load("instructions").unwrap();
         assert!(instructions.of_builds(["a", "b"], Some("server")).is_err());
     }
@@ -162,10 +163,10 @@ mod tests {
     fn an_experiment_without_a_server_of_ours_is_refused() {
         let dice = Experiment::parse_of(&[DICE], "dice", "dice.toml", FILE).unwrap();
         let error = dice.of_builds(["a", "b"], None).unwrap_err().to_string();
-        assert!(error.contains("`{build}`"), "{error}");
+        assert_has(&error, "`{build}`");
         let other = Experiment::load("tier-extstore").unwrap();
         let error = other.of_builds(["a", "b"], None).unwrap_err().to_string();
-        assert!(error.contains("`{build}`"), "{error}");
+        assert_has(&error, "`{build}`");
         let smoke = Experiment::load("smoke").unwrap();
         let text = smoke.toml().replace(
             "[[server]]\nname = \"curtail\"",

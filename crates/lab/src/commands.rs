@@ -283,6 +283,7 @@ fn words(command: &str) -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
     use crate::Experiment;
+    use crate::tests::assert_has;
 
     fn commands(commands: &[&str]) -> Commands {
         Commands {
@@ -338,24 +339,14 @@ mod tests {
 
     #[test]
     fn names_are_what_differs() {
-        for (lines, expected) in [
-            (
-                vec!["memcached -t 1", "memcached -t 2"],
-                vec!["memcached-t1", "memcached-t2"],
-            ),
-            (
-                vec!["/a/memcached -t 1", "curtail serve -t 1"],
-                vec!["memcached", "curtail"],
-            ),
-            (
-                vec!["memcached", "memcached"],
-                vec!["memcached", "memcached-2"],
-            ),
-            (
-                vec!["memcached -m 64 -o 'no_modern'", "memcached -m 64"],
-                vec!["memcached-ono_modern", "memcached"],
-            ),
-        ] {
+        #[rustfmt::skip]
+        let table = [
+            (vec!["memcached -t 1", "memcached -t 2"], vec!["memcached-t1", "memcached-t2"]),
+            (vec!["/a/memcached -t 1", "curtail serve -t 1"], vec!["memcached", "curtail"]),
+            (vec!["memcached", "memcached"], vec!["memcached", "memcached-2"]),
+            (vec!["memcached -m 64 -o 'no_modern'", "memcached -m 64"], vec!["memcached-ono_modern", "memcached"]),
+        ];
+        for (lines, expected) in table {
             assert_eq!(names_of(&lines), expected, "{lines:?}");
         }
     }
@@ -381,7 +372,7 @@ mod tests {
             ("  ", "a command is empty"),
         ] {
             let refused = commands(&[command]).write().unwrap_err();
-            assert!(refused.contains(expected), "{refused}");
+            assert_has(&refused, expected);
         }
     }
 

@@ -89,9 +89,6 @@ impl HostsTable {
     }
 
     /// The table of a cell: with the values of its factors `host.*`.
-    ///
-    /// # Errors
-    /// The problem, which follows the name of a factor in a sentence.
     pub(crate) fn at(&self, cell: &Factors) -> Result<Self, String> {
         let mut table = self.clone();
         for (name, value) in cell {
@@ -131,30 +128,32 @@ impl HostsTable {
     }
 
     fn read_factor(&self, name: &str, key: &str, values: &[Value]) -> Result<Factor, String> {
+        let link = |of: fn(&LinkTable) -> f64| self.link.as_ref().map(of);
+        let ns = Unit::nanoseconds;
         let (title, phrase, unit, own) = match key {
             "clients" => (
                 "client hosts",
-                "with {} client hosts",
+                "{} client hosts",
                 Unit::count(),
                 Some(f64::from(self.clients)),
             ),
             "delay" => (
                 "delay of the link",
-                "with a delay of {}",
-                Unit::nanoseconds(),
-                self.link.as_ref().map(|it| it.delay.as_nanos() as f64),
+                "a delay of {}",
+                ns(),
+                link(|it| it.delay.as_nanos() as f64),
             ),
             "jitter" => (
                 "jitter of the link",
-                "with a jitter of {}",
-                Unit::nanoseconds(),
-                self.link.as_ref().map(|it| it.jitter.as_nanos() as f64),
+                "a jitter of {}",
+                ns(),
+                link(|it| it.jitter.as_nanos() as f64),
             ),
             "loss" => (
                 "loss of the link",
-                "with a loss of {}",
+                "a loss of {}",
                 Unit::share(),
-                self.link.as_ref().map(|it| it.loss),
+                link(|it| it.loss),
             ),
             _ => return Err(unknown(key)),
         };
@@ -167,7 +166,7 @@ impl HostsTable {
         let mut factor = Factor::new(name, values);
         factor.title = title.to_owned();
         factor.unit = Some(unit);
-        factor.phrase = Some(phrase.to_owned());
+        factor.phrase = Some(format!("with {phrase}"));
         let own = own.map(Value::from);
         factor.reference = own.filter(|it| factor.values.contains(it));
         Ok(factor)
@@ -237,9 +236,6 @@ impl HostsTable {
 
     /// Creates the hosts. The server's host processes what it receives on `server_cpus`, each
     /// client's on `client_cpus`.
-    ///
-    /// # Errors
-    /// This process may not create namespaces, or `ip` is missing: what to do about it.
     pub(crate) fn open(
         &self,
         seed: u64,

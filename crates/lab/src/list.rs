@@ -98,6 +98,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::assert_has;
     use crate::tests::{model, repository};
 
     #[test]
@@ -124,7 +125,7 @@ mod tests {
             "repeats Smith 2016, table 2\n",
             "\ntextile\n  textile-table         24 min     11 s  root  Is a",
         ] {
-            assert!(text.contains(part), "no `{part}` in\n{text}");
+            assert_has(&text, part);
         }
         assert!(text.lines().all(|it| it.chars().count() <= WIDTH), "{text}");
     }

@@ -222,55 +222,30 @@ impl Side {
 }
 
 /// The metrics that every program has: name, title, unit, whether lower is better.
+#[rustfmt::skip]
 const OWN: [(&str, &str, &str, bool); 7] = [
     ("elapsed_ns", "time from start to end", "ns", true),
     ("user_ns", "processor time, user", "ns", true),
     ("system_ns", "processor time, system", "ns", true),
     ("resident_bytes", "greatest resident memory", "B", true),
-    (
-        "voluntary_switches",
-        "voluntary context switches",
-        "count",
-        false,
-    ),
-    (
-        "involuntary_switches",
-        "involuntary context switches",
-        "count",
-        false,
-    ),
+    ("voluntary_switches", "voluntary context switches", "count", false),
+    ("involuntary_switches", "involuntary context switches", "count", false),
     ("exit_status", "exit status", "count", false),
 ];
 
 /// The metrics of the machine around a load.
+#[rustfmt::skip]
 const AROUND: [(&str, &str, &str); 2] = [
-    (
-        "server_stolen_share",
-        "steal time, server's processors",
-        "share",
-    ),
-    (
-        "load_stolen_share",
-        "steal time, generator's processors",
-        "share",
-    ),
+    ("server_stolen_share", "steal time, server's processors", "share"),
+    ("load_stolen_share", "steal time, generator's processors", "share"),
 ];
 
 /// Figures that need no declaration: name, what is drawn, title, unit.
+#[rustfmt::skip]
 const FIGURES: [(&str, &str, &str, &str); 4] = [
     ("throughput", ACHIEVED_RPS, "Achieved rate", ""),
-    (
-        "tail",
-        RESPONSE_P99_NS,
-        "99th percentile of response time",
-        "",
-    ),
-    (
-        "cpu",
-        "server_cpu_ns_per_request",
-        "Server processor time per request",
-        "us",
-    ),
+    ("tail", RESPONSE_P99_NS, "99th percentile of response time", ""),
+    ("cpu", "server_cpu_ns_per_request", "Server processor time per request", "us"),
     ("bursts", "burst_mean", "Connections served per wake-up", ""),
 ];
 

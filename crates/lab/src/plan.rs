@@ -11,8 +11,8 @@ use crate::experiment::Experiment;
 use crate::kind::{self, Entry, Kind};
 use crate::limits::Timeouts;
 
-pub mod estimate;
-pub mod order;
+pub(crate) mod estimate;
+pub(crate) mod order;
 pub(crate) mod text;
 
 pub use text::plan_text;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use measure::median_of_trials;
-use report::record::{Factors, Outcome, Plan, Record, Stage};
+use report::record::{Factors, Outcome, Plan, Record};
 
 use crate::error::Error;
 use crate::kind::{Context, Kind, Resolved, Trial, TrialError};
@@ -206,7 +206,7 @@ impl Run<'_> {
                 expected: self.expected(planned),
                 progress: self.progress(planned_trials),
             });
-            let Some(record) = self.perform(planned, stage, factors, &resolved)? else {
+            let Some(record) = self.perform(planned, factors, &resolved)? else {
                 return Ok(Ending::Interrupted);
             };
             self.pace
@@ -230,7 +230,6 @@ impl Run<'_> {
     fn perform(
         &self,
         planned: &PlannedTrial,
-        stage: &Stage,
         factors: &Factors,
         resolved: &Resolved,
     ) -> Result<Option<Record>, Error> {
@@ -241,7 +240,6 @@ impl Run<'_> {
         };
         let trial = Trial {
             id: &planned.id,
-            stage: &stage.name,
             factors,
             resolved: &resolved.settings,
             seed: planned.seed,

@@ -36,9 +36,6 @@ pub(crate) struct RunFolder {
 pub(crate) type Opened = (RunFolder, Vec<Record>);
 
 /// Opens the newest unfinished run of this plan by this build on this host, or begins a new one.
-///
-/// # Errors
-/// The unfinished run of this plan and build began on another host.
 pub(crate) fn open(plan: &Plan, host: &Host, options: &Options) -> Result<Opened, Error> {
     if let Some(path) = &options.into {
         return open_named(path, plan, host, options.fresh);

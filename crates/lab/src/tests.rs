@@ -8,3 +8,10 @@ mod program;
 pub(crate) mod records;
 pub(crate) mod repository;
 pub(crate) mod toy;
+
+/// Asserts that a text has a part.
+#[track_caller]
+pub(crate) fn assert_has(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(text.contains(part), "no `{part}` in\n{text}");
+}

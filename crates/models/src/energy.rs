@@ -441,24 +441,17 @@ mod tests {
     #[test]
     fn settings_out_of_bounds_are_named() {
         let rate = ("rate", number(200e3));
-        for (given, name) in [
+        #[rustfmt::skip]
+        let table = [
             (vec![], "rate"),
             (vec![rate.clone(), ("speed-ghz", number(3.0))], "speed-ghz"),
-            (
-                vec![rate.clone(), ("delay-us", number(20_000.0))],
-                "delay-us",
-            ),
+            (vec![rate.clone(), ("delay-us", number(20_000.0))], "delay-us"),
             (vec![rate.clone(), ("requests", number(10.0))], "requests"),
             (vec![rate, ("series", text("windows"))], "series"),
-            (
-                vec![("part", text("day")), ("controller", text("none"))],
-                "controller",
-            ),
-            (
-                vec![("part", text("day")), ("most-rate", number(1.0))],
-                "most-rate",
-            ),
-        ] {
+            (vec![("part", text("day")), ("controller", text("none"))], "controller"),
+            (vec![("part", text("day")), ("most-rate", number(1.0))], "most-rate"),
+        ];
+        for (given, name) in table {
             let problem = read(&given).unwrap_err();
             assert!(problem.contains(name), "{problem}");
         }

@@ -109,30 +109,17 @@ fn a_seed_gives_the_same_numbers_and_another_seed_others() {
 #[test]
 fn wrong_settings_of_a_model_are_refused() {
     let set = |settings: &str| format!("repeats = 1\n[settings]\n{settings}\n");
-    for (tables, expected) in [
+    #[rustfmt::skip]
+    let table = [
         (set("requests = 100"), "`rate` is missing"),
         (set("rate = 0"), "`rate` is 0, not a number above 0"),
-        (
-            set("rate = 1\nservers = 1.5"),
-            "`servers` is 1.5, not a whole number",
-        ),
-        (
-            set("rate = 1\nservers = 2000"),
-            "`servers` is 2000, not 1 to 1024",
-        ),
-        (
-            set("rate = 1\nrequests = 3"),
-            "`requests` is 3, not 10 to 100000000",
-        ),
-        (
-            set("rate = 1\nservice = \"slow\""),
-            "`service` is `slow`, not one of exponential, fixed",
-        ),
-        (
-            set("rate = 1\nspeed = 1"),
-            "`speed` is no setting of the model; known are rate",
-        ),
-    ] {
+        (set("rate = 1\nservers = 1.5"), "`servers` is 1.5, not a whole number"),
+        (set("rate = 1\nservers = 2000"), "`servers` is 2000, not 1 to 1024"),
+        (set("rate = 1\nrequests = 3"), "`requests` is 3, not 10 to 100000000"),
+        (set("rate = 1\nservice = \"slow\""), "`service` is `slow`, not one of exponential, fixed"),
+        (set("rate = 1\nspeed = 1"), "`speed` is no setting of the model; known are rate"),
+    ];
+    for (tables, expected) in table {
         let refused = experiment(&tables).unwrap_err().to_string();
         assert!(refused.contains(expected), "{expected}: {refused}");
     }

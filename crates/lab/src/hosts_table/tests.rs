@@ -1,6 +1,7 @@
 //! The table, its factors and its checks.
 
 use super::*;
+use crate::tests::assert_has;
 
 fn table(text: &str) -> HostsTable {
     toml::from_str(text).unwrap()
@@ -20,15 +21,6 @@ fn problem(table: &HostsTable, cells: &[Factors]) -> String {
         "{} {}: {}",
         violation.table, violation.key, violation.problem
     )
-}
-
-#[test]
-fn without_a_table_all_run_on_one_host() {
-    let none = table("");
-    assert!(none.is_default());
-    none.check(&[Factors::new()]).unwrap();
-    assert!(matches!(none.open(0, &[], &[]), Ok(Hosts::One)));
-    assert_eq!(none.words([]), "this machine, over loopback");
 }
 
 #[test]
@@ -71,10 +63,7 @@ fn loopback_has_no_link_and_its_clients_are_processes() {
     let refused = problem(&table("[link]\ndelay = \"1ms\""), &[]);
     assert!(refused.starts_with("[hosts] link: needs"), "{refused}");
     let refused = problem(&table(""), &[cell("host.delay", Value::from(1e6))]);
-    assert!(
-        refused.contains("needs `kind = \"namespaces\"` in [hosts]"),
-        "{refused}"
-    );
+    assert_has(&refused, "needs `kind = \"namespaces\"` in [hosts]");
 }
 
 #[test]
@@ -125,7 +114,7 @@ fn a_wrong_factor_names_the_remedy() {
         factor.unwrap_err()
     };
     let unit = refused("host.delay", Value::from(5.0));
-    assert!(unit.contains("write \"5ms\" or \"5us\""), "{unit}");
+    assert_has(&unit, "write \"5ms\" or \"5us\"");
     let misspelt = refused("host.dely", Value::from("1ms"));
     assert!(misspelt.ends_with("; did you mean `delay`?"), "{misspelt}");
     for value in [Value::from("two"), Value::from(1.5), Value::from(-1.0)] {

@@ -18,7 +18,7 @@ use super::{Setup, Side};
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
 use crate::limits;
-use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
+use crate::process::{Process, ProcessGuard, WaitResult, with_last_lines};
 
 /// A process that runs beside the load: started before it, and stopped after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,7 +112,8 @@ impl Running {
         let mut command = words.command(beside.host, &beside.command, &beside.environment);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let (cpus, first, name) = (place.cpus, place.goes_first, &beside.name);
-        let process = Process::start_guarded(&mut command, cpus, first, name)?;
+        let process =
+            Process::start_under(ProcessGuard::start()?, &mut command, cpus, first, name)?;
         let mut running = Self {
             name: name.clone(),
             log,
@@ -146,7 +147,7 @@ impl Running {
                 .process
                 .wait(limits::PROBE_GAP, Some(context.stop_signals))?
             {
-                WaitResult::Exited => {
+                WaitResult::Exited(_) => {
                     let status = self.process.finish()?;
                     return Err(self.failed(&format!("exited before it was ready ({status})")));
                 }
@@ -191,12 +192,12 @@ impl Running {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let shown = ready.command.join(" ");
-        let probe = Process::start(&mut probe, &[], false);
+        let probe = Process::start(&mut probe, &[], false, None);
         let mut probe = probe.map_err(|error| format!("`{shown}`: {error}"))?;
         let timeout = limits::COMMAND_ATTEMPT.min(left).max(limits::PROBE_GAP);
         let awaited = [&probe, &self.process];
         match Process::wait_for_first(&awaited, timeout, Some(context.stop_signals)) {
-            Ok(FirstExit::Exited(0)) => {}
+            Ok(WaitResult::Exited(0)) => {}
             _ => {
                 let timeout = units::duration_text(timeout);
                 return Err(format!("`{shown}` did not exit within {timeout}"));
@@ -215,7 +216,7 @@ impl Running {
     /// Fails if the process has exited; after a load that was `abnormal`, if it is about to.
     pub(super) fn check(&mut self, abnormal: bool) -> Result<(), TrialError> {
         let moment = if abnormal { MOMENT } else { Duration::ZERO };
-        if self.process.wait(moment, None)? == WaitResult::Exited {
+        if self.process.wait(moment, None)?.is_exit() {
             let status = self.process.finish()?;
             return Err(self.failed(&format!("exited during the trial ({status})")));
         }
@@ -236,7 +237,7 @@ impl Running {
     pub(super) fn stop(mut self, context: &Context<'_>) -> Result<Option<String>, Error> {
         self.process.terminate();
         let timeout = context.options.timeouts.stop;
-        let in_time = self.process.wait(timeout, None)? == WaitResult::Exited;
+        let in_time = self.process.wait(timeout, None)?.is_exit();
         let status = self.process.finish()?;
         let name = &self.name;
         let timeout = units::duration_text(timeout);

@@ -15,28 +15,11 @@ const ENERGY_J: &str = "energy_j";
 const ENERGY_PER_REQUEST_UJ: &str = "energy_per_request_uj";
 
 /// The proxies: the total and the value for each request, what they are, and the unit.
+#[rustfmt::skip]
 const PROXIES: [(Proxy, &str, &str, &str, &str); 3] = [
-    (
-        Proxy::ProcessorTime,
-        "proxy_processor_time_ns",
-        "proxy_processor_time_per_request_ns",
-        "processor time of the machine",
-        "ns",
-    ),
-    (
-        Proxy::ContextSwitches,
-        "proxy_context_switches",
-        "proxy_context_switches_per_request",
-        "context switches of the machine",
-        "count",
-    ),
-    (
-        Proxy::Interrupts,
-        "proxy_interrupts",
-        "proxy_interrupts_per_request",
-        "interrupts of the machine",
-        "count",
-    ),
+    (Proxy::ProcessorTime, "proxy_processor_time_ns", "proxy_processor_time_per_request_ns", "processor time of the machine", "ns"),
+    (Proxy::ContextSwitches, "proxy_context_switches", "proxy_context_switches_per_request", "context switches of the machine", "count"),
+    (Proxy::Interrupts, "proxy_interrupts", "proxy_interrupts_per_request", "interrupts of the machine", "count"),
 ];
 
 /// The metrics of every trial, and with `of_requests` those for each request.

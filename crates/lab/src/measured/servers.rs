@@ -217,6 +217,7 @@ mod tests {
     use super::super::Setup;
     use super::*;
     use crate::Experiment;
+    use crate::tests::assert_has;
 
     /// The servers of an experiment.
     fn declared(experiment: &Experiment) -> Vec<ServerTable> {
@@ -338,13 +339,7 @@ mod tests {
         let error = resolve(&declared(&lonely), &options, OsStr::new(""), &|_| None)
             .unwrap_err()
             .to_string();
-        assert!(
-            error.contains("other: there is no program `./other`"),
-            "{error}"
-        );
-        assert!(
-            error.contains("memcached: `memcached` is not on PATH"),
-            "{error}"
-        );
+        assert_has(&error, "other: there is no program `./other`");
+        assert_has(&error, "memcached: `memcached` is not on PATH");
     }
 }

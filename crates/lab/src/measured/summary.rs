@@ -174,9 +174,6 @@ fn is_bound(distribution: &LatencyDistribution, suffix: &str, percentile: Option
 }
 
 /// Parses a summary.
-///
-/// # Errors
-/// It is none, or no request was answered: the reason of the trial's failure.
 pub(super) fn parse(text: &str) -> Result<Summary, String> {
     let summary: Summary = serde_json::from_str(text)
         .map_err(|error| format!("the generator's summary cannot be read: {error}"))?;
@@ -212,9 +209,6 @@ pub(super) struct Summarised {
 }
 
 /// What these generators measured together. `connections` are those of each, if they are known.
-///
-/// # Errors
-/// A histogram is damaged.
 pub(super) fn summarise(
     summaries: &[Summary],
     connections: Option<u32>,

@@ -17,7 +17,7 @@ use super::beside::Running;
 use super::words::Words;
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
-use crate::process::{FirstExit, Process, ProcessGuard, WaitResult, with_last_lines};
+use crate::process::{Process, ProcessGuard, WaitResult, with_last_lines};
 
 /// The placeholder of the file into which a client writes its summary.
 pub(super) const SUMMARY: &str = "summary";
@@ -96,10 +96,6 @@ impl Task<'_> {
     /// happened, and says after which time at most to call it again. A process of `beside` that
     /// exits ends it. Returns what each client used, in order, and remarks that do not affect the
     /// trial.
-    ///
-    /// # Errors
-    /// One of the processes could not be started, failed or timed out, or a process of `beside` has
-    /// exited, which the caller explains.
     pub(super) fn run(
         &self,
         words: &Words<'_>,
@@ -120,17 +116,17 @@ impl Task<'_> {
             let first = Process::wait_for_first(&awaited, left, Some(context.stop_signals))?;
             let now = Instant::now();
             match first {
-                FirstExit::Exited(nth) if nth < running.len() => {
+                WaitResult::Exited(nth) if nth < running.len() => {
                     let mut client = running.remove(nth);
                     let ended = self.reap(&mut client, now)?;
                     exited.push((client, ended));
                 }
-                FirstExit::Exited(_) => {
+                WaitResult::Exited(_) => {
                     let reason = "a process beside the program exited during the trial";
                     return Err(TrialError::Failed(reason.to_owned()));
                 }
-                FirstExit::StopRequested => return Err(TrialError::StopRequested),
-                FirstExit::TimedOut => {
+                WaitResult::StopRequested => return Err(TrialError::StopRequested),
+                WaitResult::TimedOut => {
                     let checked = running.iter().map(|it| self.check_deadline(it, now));
                     checked.collect::<Result<(), _>>()?;
                 }
@@ -165,7 +161,7 @@ impl Task<'_> {
         };
         let summary = logs.summary.to_string_lossy().into_owned();
         let processes = 1 + usize::from(!self.input.is_empty());
-        let guards = (0..processes).map(|_| Process::guard());
+        let guards = (0..processes).map(|_| ProcessGuard::start());
         Ok(Prepared {
             number,
             words: words.of_client(number).with(SUMMARY, summary),
@@ -189,7 +185,7 @@ impl Task<'_> {
         let mut start = |command: &mut Command| {
             let program = command.get_program().to_string_lossy();
             let name = self.message(number, &format!("`{program}`"));
-            let guard = guards.next().map_or_else(Process::guard, Ok)?;
+            let guard = guards.next().map_or_else(ProcessGuard::start, Ok)?;
             Process::start_under(guard, command, self.cpus, self.goes_first, &name)
         };
         let mut input = None;
@@ -277,7 +273,7 @@ impl Task<'_> {
             return Ok(None);
         };
         let grace = context.options.timeouts.stop;
-        if input.wait(grace, None)? != WaitResult::Exited {
+        if !input.wait(grace, None)?.is_exit() {
             input.finish()?;
             let grace = units::duration_text(grace);
             let note = format!(

@@ -554,7 +554,6 @@ pub(super) fn add_versions(
         let factors = cells.next().cloned().unwrap_or_default();
         let probe = Trial {
             id: "probe",
-            stage: "",
             factors: &factors,
             resolved: &BTreeMap::new(),
             seed: 0,

@@ -11,8 +11,7 @@ use report::record::names::RATE;
 use super::{Setup, Side};
 use crate::error::Error;
 use crate::kind::{Context, Trial};
-use crate::placeholder;
-use crate::port::Ports;
+use crate::{placeholder, port};
 use hosts::Hosts;
 
 /// The placeholder of a client's number.
@@ -45,7 +44,7 @@ impl<'a> Words<'a> {
         if let Some(path) = values.get(super::BUILD).and_then(|it| setup.builds.get(it)) {
             values.insert(super::BUILD.to_owned(), path.to_string_lossy().into_owned());
         }
-        let port = Ports::new().next(hosts)?;
+        let port = port::next(hosts)?;
         let curtail = context.options.curtail.to_string_lossy().into_owned();
         for (name, value) in [
             ("ip", hosts.server_ip().to_string()),

@@ -31,21 +31,20 @@ pub(crate) fn of_cells(plan: &Plan, kind: &dyn Kind) -> Vec<Vec<Duration>> {
 
 /// All trials of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Total {
+pub(crate) struct Total {
     /// The likely time with the least number of repeats.
-    pub least: Duration,
+    pub(crate) least: Duration,
     /// The likely time with the greatest number of repeats.
-    pub likely: Duration,
+    pub(crate) likely: Duration,
     /// The time that it cannot exceed.
-    pub most: Duration,
+    pub(crate) most: Duration,
     /// Trials, at most.
     trials: u64,
 }
 
 impl Total {
     /// The estimate of a plan.
-    #[must_use]
-    pub fn of(plan: &Plan, kind: &dyn Kind) -> Self {
+    pub(crate) fn of(plan: &Plan, kind: &dyn Kind) -> Self {
         let sum = |repeats: fn(&Stage) -> u32, of: fn(Estimate) -> Duration| {
             let stages = plan.stages.iter().map(|stage| {
                 let cells = stage.cells.iter().map(|it| of(of_trial(plan, kind, it)));
@@ -63,8 +62,7 @@ impl Total {
     }
 
     /// The estimate in words, such as `12 trials of about 1.2 s: 14.4 s (at most 2 h 32 min)`.
-    #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let trials = u32::try_from(self.trials).unwrap_or(u32::MAX);
         let each = self.likely.checked_div(trials).unwrap_or_default();
         let all = match self.least == self.likely {

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 use sys::child::Bounds;
 
+use crate::error::Error;
+
 /// Reads a process group and another line; at end of file instead of that line, kills the group.
 const SCRIPT: &str = "read -r group && { read -r word || kill -9 \"-$group\"; }";
 
@@ -27,7 +29,11 @@ pub(crate) struct ProcessGuard {
 
 impl ProcessGuard {
     /// Starts a guard that guards nothing yet.
-    pub(super) fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> Result<Self, Error> {
+        Self::spawn().map_err(Error::system("start /bin/sh"))
+    }
+
+    fn spawn() -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", SCRIPT, "curtail-guard"])
@@ -61,49 +67,5 @@ impl Drop for ProcessGuard {
             let _ = pipe.write_all(b"well\nwell\n");
         }
         let _ = self.shell.wait();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-
-    use super::*;
-
-    /// A process that leads a group, and a guard that was started before it.
-    fn guarded() -> (Child, ProcessGuard) {
-        let guard = ProcessGuard::start().unwrap();
-        let mut command = Command::new("tail");
-        command.args(["-f", "/dev/null"]);
-        let bounds = Bounds {
-            own_session: true,
-            dies_with_parent: true,
-            announces_to: guard.pipe().unwrap(),
-            ..Bounds::default()
-        };
-        sys::child::bind(&mut command, &bounds).unwrap();
-        let child = command.spawn().unwrap();
-        (child, guard)
-    }
-
-    #[test]
-    fn a_guard_whose_pipe_closes_kills_the_group() {
-        let (mut child, mut guard) = guarded();
-        drop(guard.shell.stdin.take());
-        assert_eq!(child.wait().unwrap().signal(), Some(9));
-    }
-
-    #[test]
-    fn a_guard_that_is_dropped_kills_nothing() {
-        let (mut child, guard) = guarded();
-        drop(guard);
-        assert_eq!(child.try_wait().unwrap(), None);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let mut unused = ProcessGuard::start().unwrap();
-        if let Some(pipe) = &mut unused.shell.stdin {
-            pipe.write_all(b"well\nwell\n").unwrap();
-        }
-        assert!(unused.shell.wait().unwrap().success());
     }
 }

@@ -15,7 +15,7 @@ use report::record::{Plan, Record};
 
 use crate::limits::Timeouts;
 use crate::tests::gate::Fixture;
-use crate::tests::records::{only_run, trials};
+use crate::tests::records::trials;
 use crate::{Ending, Experiment, LineReporter, Options, RunOutcome};
 
 fn experiment(tables: &str) -> Experiment {
@@ -222,19 +222,6 @@ regex = 'depth ([0-9]+)'
 }
 
 #[test]
-fn processors_that_are_not_there_are_replaced_with_a_note() {
-    let fixture = Fixture::new();
-    let tables =
-        "repeats = 1\n[pins]\nload = [1000]\n[program]\ncommand = [\"true\"]\ntimeout = \"9s\"\n";
-    let plan = experiment(tables).plan(&fixture.options()).unwrap();
-    assert!(
-        plan.notes[0].starts_with("processor 1000 not available"),
-        "{:?}",
-        plan.notes
-    );
-}
-
-#[test]
 fn a_trial_that_times_out_is_not_retried() {
     let fixture = Fixture::new();
     let counter = fixture.path("counter");
@@ -309,42 +296,6 @@ fn waiting(program: &Path) -> String {
          ready = {{ connect = \"127.0.0.1:{{port}}\" }}\n",
         program.display()
     )
-}
-
-#[test]
-fn a_killed_lab_leaves_no_program_and_the_run_resumes_with_every_trial_once() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    // The program is started by a wrapper, whose end alone would not end the program.
-    let experiment = experiment(&waiting(&fixture.path("wrapped")));
-    fs::write(fixture.path("experiment.toml"), experiment.toml()).unwrap();
-    fixture.hold(3);
-    fixture.run_lab_and_kill_it();
-    let folder = only_run(&options);
-    let before = trials(&folder);
-    assert_eq!(before.len(), 2);
-
-    let path = fixture.path("experiment.toml");
-    let plan = Experiment::load(path.to_str().unwrap())
-        .unwrap()
-        .plan(&options)
-        .unwrap();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap();
-    assert_eq!(
-        (&outcome.folder, outcome.kept, outcome.measured),
-        (&folder, 2, 6)
-    );
-    let after = trials(&folder);
-    assert_eq!(after[..2], before[..]);
-    let ids: BTreeSet<&str> = after.iter().map(|it| it.id.as_str()).collect();
-    assert_eq!((after.len(), ids.len()), (6, 6));
-    for record in &after {
-        assert_eq!(
-            record.factors["n"].number(),
-            Some(metric(record, "printed"))
-        );
-    }
-    fixture.assert_no_processes_left();
 }
 
 #[test]

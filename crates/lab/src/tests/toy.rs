@@ -10,6 +10,7 @@ use report::record::{Better, Factor, Factors, Measured, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{Context, Entry, Estimate, Kind, Performed, Trial, TrialError, settings_of};
+use crate::tests::assert_has;
 use crate::tests::records::{only_run, trials};
 use crate::{Ending, Error, Experiment, LineReporter, Options, RunOutcome, plan_text};
 
@@ -17,6 +18,7 @@ use crate::{Ending, Error, Experiment, LineReporter, Options, RunOutcome, plan_t
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Dice {
+    #[serde(default)]
     throws: u64,
 }
 
@@ -99,8 +101,8 @@ fn run(options: &Options) -> RunOutcome {
     let experiment = Experiment::parse_of(&[DICE], "dice", "dice.toml", FILE).unwrap();
     let plan = experiment.plan(options).unwrap();
     let text = plan_text(&plan, options).unwrap();
-    assert!(text.contains("factor   sides: 6, 20"), "{text}");
-    assert!(text.contains("12 trials of about"), "{text}");
+    assert_has(&text, "factor   sides: 6, 20");
+    assert_has(&text, "12 trials of about");
     crate::run(&plan, options, &mut LineReporter::new(std::io::sink())).unwrap()
 }
 
@@ -151,7 +153,7 @@ fn a_kind_of_one_file_is_run_resumed_and_drawn() {
     }
     for figure in ["sums", "over-time"] {
         let svg = fs::read_to_string(folder.join(format!("figures/{figure}.svg"))).unwrap();
-        assert!(svg.contains("sides"), "{figure}: {svg}");
+        assert_has(&svg, "sides");
     }
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains("Which dice show more?") && page.contains("sum of the throws"));

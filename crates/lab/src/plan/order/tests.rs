@@ -51,29 +51,6 @@ proptest! {
 }
 
 #[test]
-fn another_seed_gives_another_order_and_servers_share_schedules() {
-    let one = plan(8);
-    let two = Plan {
-        seed: 2,
-        ..one.clone()
-    };
-    let ids = |plan| -> Vec<String> { trials_of(plan).into_iter().map(|it| it.id).collect() };
-    assert_ne!(ids(&one), ids(&two));
-    let planned_trials = trials_of(&one);
-    for planned in &planned_trials {
-        let alike: Vec<_> = planned_trials
-            .iter()
-            .filter(|other| other.seed == planned.seed)
-            .collect();
-        assert_eq!(alike.len(), 2, "{alike:?}");
-        let server = |it| factor(&one, it, "server");
-        assert_ne!(server(alike[0]), server(alike[1]));
-        let level = |it| factor(&one, it, "level");
-        assert_eq!(level(alike[0]), level(alike[1]));
-    }
-}
-
-#[test]
 fn all_servers_share_schedules_under_every_setting() {
     let plan = plan_with(3, "[[factor]]\nname = \"depth\"\nvalues = [1, 4]\n");
     let planned_trials = trials_of(&plan);

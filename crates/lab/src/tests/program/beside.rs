@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{LineReporter, metric, plan, run};
 use crate::limits::Timeouts;
+use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
 use crate::tests::records::trials;
 use crate::{Experiment, Options};
@@ -66,21 +67,14 @@ fn a_process_that_never_becomes_ready_is_named_with_probe_and_time() {
         },
         ..fixture.options()
     };
-    for (ready, expected) in [
-        (
-            "connect = \"127.0.0.1:1\"",
-            "(no connection to 127.0.0.1:1)",
-        ),
+    #[rustfmt::skip]
+    let table = [
+        ("connect = \"127.0.0.1:1\"", "(no connection to 127.0.0.1:1)"),
         ("line = 'listening'", "(no line matches `listening`)"),
-        (
-            "command = [\"test\", \"-e\", \"/nowhere\"]",
-            "(`test -e /nowhere` did not exit with 0)",
-        ),
-        (
-            "command = [\"/nowhere/probe\"]",
-            "(`/nowhere/probe`: No such file",
-        ),
-    ] {
+        ("command = [\"test\", \"-e\", \"/nowhere\"]", "(`test -e /nowhere` did not exit with 0)"),
+        ("command = [\"/nowhere/probe\"]", "(`/nowhere/probe`: No such file"),
+    ];
+    for (ready, expected) in table {
         let waits = script("aside", "echo waking; exec tail -f /dev/null", ready);
         let waits = waits.replace("{folder}", "");
         let program = "repeats = 1\n[program]\ncommand = [\"true\"]\ntimeout = \"1s\"\n";
@@ -91,7 +85,7 @@ fn a_process_that_never_becomes_ready_is_named_with_probe_and_time() {
             reason.starts_with("aside was not ready within 100 ms "),
             "{reason}"
         );
-        assert!(reason.contains(expected), "{expected}: {reason}");
+        assert_has(&reason, expected);
     }
 }
 
@@ -114,18 +108,6 @@ fn a_process_that_exits_during_a_probe_is_not_waited_for() {
     let (_, records) = run(&fixture.options(), tables);
     let reason = "server exited before it was ready (exit status: 3)";
     assert_eq!(records[0].failure(), Some(reason));
-}
-
-#[test]
-fn a_process_that_exits_before_it_is_ready_is_quoted() {
-    let fixture = Fixture::new();
-    let tables = "repeats = 1\n[program]\ncommand = [\"true\"]\ntimeout = \"1s\"\n\
-                  [[beside]]\nname = \"server\"\ncommand = [\"{curtail}\", \"serve\", \"dies\", \"0\"]\n\
-                  ready = { line = 'never' }\n";
-    let (_, records) = run(&fixture.options(), tables);
-    let expected = "server exited before it was ready (exit status: 3): fake trouble";
-    assert_eq!(records[0].failure(), Some(expected));
-    fixture.assert_no_processes_left();
 }
 
 #[test]
@@ -169,47 +151,6 @@ fn a_process_that_dies_ends_a_program_that_would_go_on() {
     assert!(began.elapsed() < Duration::from_secs(60));
 }
 
-/// Skipped by name where one of the programs is not installed.
-#[test]
-fn memcslap_measures_memcached_under_two_factors() {
-    let fixture = Fixture::new();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    for program in ["memcslap", "memcached"] {
-        if !std::env::split_paths(&path).any(|it| it.join(program).is_file()) {
-            eprintln!("skipped: {program} is not installed");
-            return;
-        }
-    }
-    let tables = r#"
-repeats = 1
-[[factor]]
-name = "concurrency"
-values = [1, 4]
-[[factor]]
-name = "test"
-values = ["get", "set"]
-[program]
-command = ["memcslap", "--servers=127.0.0.1:{port}", "--concurrency={concurrency}",
-           "--execute-number=50", "--initial-load=50", "--test={test}"]
-timeout = "60s"
-[[beside]]
-name = "memcached"
-command = ["memcached", "-l", "127.0.0.1", "-p", "{port}", "-u", "nobody"]
-ready = { connect = "127.0.0.1:{port}" }
-[[metric]]
-name = "total"
-unit = "s"
-better = "lower"
-regex = 'Time total: +([0-9.]+) seconds'
-"#;
-    let (outcome, records) = run(&fixture.options(), tables);
-    assert_eq!((outcome.measured, outcome.failed), (4, 0), "{records:?}");
-    for record in &records {
-        assert!(metric(record, "total") > 0.0);
-        assert!(metric(record, "total") * 1e9 <= metric(record, "elapsed_ns"));
-    }
-}
-
 /// Prints a line when it is told to stop.
 const COUNTING: &str =
     "trap \"echo served 42; exit\" TERM; echo ready; while :; do sleep 0.02; done";
@@ -234,8 +175,5 @@ fn a_metric_is_read_from_what_a_process_prints_at_its_end() {
     let error = Experiment::parse("any", "any.toml", &text)
         .unwrap_err()
         .to_string();
-    assert!(
-        error.contains("no [[beside]] process; did you mean `server`?"),
-        "{error}"
-    );
+    assert_has(&error, "no [[beside]] process; did you mean `server`?");
 }

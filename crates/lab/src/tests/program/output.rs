@@ -4,6 +4,7 @@ use report::record::Record;
 
 use super::{metric, run, shell};
 use crate::Experiment;
+use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
 
 /// The table of a metric.
@@ -88,7 +89,7 @@ timeout = "60s"
             .join(&record.measured().unwrap().artefacts["stdout"]);
         let printed = std::fs::read_to_string(printed).unwrap();
         let expected = format!("trial {} from {}", record.id, options.curtail.display());
-        assert!(printed.contains(&expected), "{printed}");
+        assert_has(&printed, &expected);
     }
     // Trials of one repeat have one seed, so that cells are measured under equal conditions.
     let seeds = |repeat| {
@@ -155,6 +156,6 @@ fn the_metric_of_requests_must_be_declared_and_be_a_number_of_them() {
         let refused = Experiment::parse("any", "any.toml", &format!("{head}{tables}"));
         let refused = refused.unwrap_err().to_string();
         let expected = format!("`requests` in [program] is `{name}`, which is no [[metric]]");
-        assert!(refused.contains(&expected), "{refused}");
+        assert_has(&refused, expected);
     }
 }
