@@ -29,7 +29,6 @@ pub struct Experiment {
     pub name: String,
     /// The file's name in messages.
     path: String,
-    /// The file's text.
     text: String,
     /// The kinds that it may be of beside the laboratory's own.
     pub(crate) kinds: &'static [Entry],
@@ -37,25 +36,19 @@ pub struct Experiment {
     pub(crate) is_shipped: bool,
 }
 
-/// The keys that every kind of experiment has.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct General {
     pub(crate) question: String,
-    /// The study that it belongs to.
-    #[serde(default)]
     pub(crate) study: Option<String>,
     /// The published figure or table that it repeats.
-    #[serde(default)]
     pub(crate) after: Option<String>,
     /// How long a trial usually takes.
-    #[serde(default)]
     takes: Option<Takes>,
     pub(crate) seed: u64,
     pub(crate) repeats: RepeatsSpec,
     #[serde(default)]
     retries: u32,
-    #[serde(default)]
     answer: Option<Answer>,
     #[serde(default)]
     figures: Vec<String>,
@@ -69,7 +62,6 @@ pub(crate) struct General {
     factor: Vec<FactorSpec>,
     #[serde(default)]
     cell: Listed,
-    #[serde(default)]
     ladder: Option<Ladder>,
 }
 
@@ -170,7 +162,6 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// The factors and cells.
     pub(crate) fn design(&self) -> Result<Design, Violation> {
         Design::of(
             &*self.kind,
@@ -199,7 +190,6 @@ impl Content {
         Ok(figures)
     }
 
-    /// The first problem of the values.
     fn check(&self) -> Result<(), Violation> {
         let at_top = |key, problem: String| Err(Violation::new("", 0, key, problem));
         if self.general.question.trim().is_empty() {

@@ -8,7 +8,6 @@ use sys::machine::{self, Shown};
 
 use crate::error::Error;
 
-/// The profile that this program was built with.
 const PROFILE: &str = env!("PROFILE");
 
 /// What to know of figures that are measured with this build. None: they may be quoted.

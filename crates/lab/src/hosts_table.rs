@@ -22,22 +22,17 @@ use crate::kind::Violation;
 use crate::location;
 use hosts::{Error, Hosts, Layout, Link};
 
-/// The prefix of the factors that change the hosts.
 const PREFIX: &str = "host.";
-/// The keys that may be factors.
 const KEYS: [&str; 4] = ["clients", "delay", "jitter", "loss"];
 
-/// Where servers and clients run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(crate) struct HostsTable {
     pub(crate) kind: HostsKind,
-    /// Number of client hosts.
     pub(crate) clients: u8,
     /// Whether a real-time thread measures the stalls of the server's first processor.
     pub(crate) detect_stalls: bool,
     /// Delay and loss between the server and each client. None: a device pair, without a relay.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) link: Option<LinkTable>,
 }
 
@@ -73,17 +68,14 @@ impl Default for HostsTable {
 }
 
 impl HostsTable {
-    /// Whether the table says nothing.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether a factor of that name changes the hosts.
     pub(crate) fn is_factor(name: &str) -> bool {
         name.starts_with(PREFIX)
     }
 
-    /// Whether the hosts are network namespaces.
     pub(crate) fn has_namespaces(&self) -> bool {
         self.kind == HostsKind::Namespaces
     }
@@ -248,7 +240,6 @@ impl HostsTable {
         }
     }
 
-    /// The table with the most clients of these cells.
     pub(crate) fn largest(&self, cells: &[Factors]) -> Self {
         let tables = cells.iter().filter_map(|cell| self.at(cell).ok());
         let largest = tables.max_by_key(|it| it.clients);

@@ -20,7 +20,6 @@ use crate::plan::Options;
 use crate::process::StopSignals;
 use crate::run_folder::RunFolder;
 
-/// A problem of an experiment file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
     /// The header of the table, such as `[load]` or `[[server]]`; empty for the top of the file.
@@ -30,12 +29,10 @@ pub(crate) struct Violation {
     pub(crate) key: String,
     /// What is wrong with the key's value: follows the key in a sentence.
     pub(crate) problem: String,
-    /// Other problems of the same table.
     pub(crate) others: Vec<Violation>,
 }
 
 impl Violation {
-    /// The problem of a key in the `nth` table with that header.
     pub(crate) fn new(table: &str, nth: usize, key: &str, problem: impl Into<String>) -> Self {
         Self {
             table: table.to_owned(),
@@ -57,7 +54,6 @@ impl Violation {
     }
 }
 
-/// Why a trial has no measurement.
 #[derive(Debug)]
 pub(crate) enum TrialError {
     /// The trial failed; the run continues.
@@ -65,7 +61,6 @@ pub(crate) enum TrialError {
     /// The trial failed in a way that depends on what it measures, and is not retried: a retry
     /// would select among the outcomes. The run continues.
     Final(String),
-    /// The user requested a stop.
     StopRequested,
     /// The run cannot continue.
     Run(Error),
@@ -84,7 +79,6 @@ impl From<hosts::Error> for TrialError {
     }
 }
 
-/// One trial to make.
 #[derive(Debug)]
 pub(crate) struct Trial<'a> {
     /// Unique within the run, such as `sweep-003-07`.
@@ -97,7 +91,6 @@ pub(crate) struct Trial<'a> {
     pub(crate) seed: u64,
 }
 
-/// What all trials of a run share.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) options: &'a Options,
@@ -151,17 +144,14 @@ pub(crate) struct Performed {
     pub(crate) notes: Vec<String>,
 }
 
-/// How long a trial takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Estimate {
-    /// The duration of most trials.
     pub(crate) likely: Duration,
     /// The time after which a trial has failed.
     pub(crate) most: Duration,
 }
 
 impl Estimate {
-    /// A trial without a bound of its own.
     pub(crate) const fn about(likely: Duration) -> Self {
         Self {
             likely,
@@ -172,13 +162,11 @@ impl Estimate {
 
 /// The settings of one kind of trial, as an experiment or a plan has them.
 pub(crate) trait Kind: Debug {
-    /// The definitions of the metrics that a trial may have.
     fn metrics(&self) -> Vec<Metric>;
 
     /// The settings for the plan, from which [`Entry::read`] makes the kind again.
     fn settings(&self) -> Result<toml::Table, Error>;
 
-    /// Makes one trial.
     fn perform(&self, trial: &Trial<'_>, context: &Context<'_>) -> Result<Performed, TrialError>;
 
     /// Checks the settings for these cells, without looking at the machine.
@@ -202,7 +190,6 @@ pub(crate) trait Kind: Debug {
         Ok(Factor::new(name, values))
     }
 
-    /// The stages that measure these cells.
     fn stages(&self, cells: Vec<Factors>, repeats: Repeats) -> Vec<Stage> {
         vec![Stage {
             name: "sweep".to_owned(),
@@ -211,7 +198,6 @@ pub(crate) trait Kind: Debug {
         }]
     }
 
-    /// The figures that the kind has by name.
     fn figures(&self, _factors: &[Factor]) -> Vec<Figure> {
         Vec::new()
     }
@@ -222,10 +208,8 @@ pub(crate) trait Kind: Debug {
         Ok(())
     }
 
-    /// An estimate of the duration of a trial.
     fn estimate(&self, factors: &Factors) -> Estimate;
 
-    /// Whether trials need the rights of root.
     fn needs_root(&self) -> bool {
         false
     }
@@ -252,7 +236,6 @@ pub(crate) trait Kind: Debug {
         String::new()
     }
 
-    /// The settings as lines for a terminal.
     fn describe(&self) -> Vec<String> {
         Vec::new()
     }
@@ -298,7 +281,6 @@ impl Entry {
     }
 }
 
-/// The settings of a kind as TOML.
 pub(crate) fn settings_of<K: serde::Serialize>(kind: &K) -> Result<toml::Table, Error> {
     toml::Table::try_from(kind).map_err(|error| Error::encode("the settings", error))
 }

@@ -9,7 +9,6 @@ use crate::experiment::Experiment;
 use crate::laboratory::Laboratory;
 use crate::plan::estimate::Total;
 
-/// Columns of a line.
 const WIDTH: usize = 100;
 /// Columns before the question.
 const INDENT: usize = 47;
@@ -37,7 +36,6 @@ impl Laboratory {
     }
 }
 
-/// An experiment as lines.
 fn entry(experiment: &Experiment) -> Result<String, Error> {
     let time = |quick| -> Result<String, Error> {
         let content = experiment.content(quick)?;

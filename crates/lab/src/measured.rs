@@ -102,14 +102,11 @@ pub(crate) const BUILD: &str = "build";
 /// The name of this kind, which is that of experiments that name none.
 pub(crate) const NAME: &str = "measured";
 
-/// This kind.
 pub(crate) const ENTRY: Entry = Entry::of::<Setup>(NAME);
 
-/// The settings of an experiment of this kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Setup {
-    /// The measured interval of a load.
     #[serde(
         default,
         with = "location::optional_duration",
@@ -128,9 +125,7 @@ struct Setup {
     /// Factors that only name cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     labels: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     load: Option<LoadTable>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     program: Option<ProgramTable>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     server: Vec<ServerTable>,
@@ -148,7 +143,6 @@ struct Setup {
     #[serde(default, skip_serializing_if = "HostsTable::is_default")]
     hosts: HostsTable,
     /// A slow disk of the server's host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     disk: Option<DiskTable>,
     /// The programs of the values of the factor [`BUILD`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -159,7 +153,6 @@ fn failures_max() -> f64 {
     0.001
 }
 
-/// Any command in place of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ProgramTable {
@@ -173,7 +166,6 @@ struct ProgramTable {
     /// A program that has not ended by then is killed, and its trial fails.
     #[serde(with = "location::duration_text")]
     timeout: Duration,
-    /// The exit statuses of a success.
     #[serde(default = "zero")]
     success: Vec<i32>,
     /// Whether its output has a summary of `curtail load`, with the metrics of one.
@@ -181,7 +173,6 @@ struct ProgramTable {
     summary: bool,
     /// The metric that tells how many requests there were: a count or a rate. With it, energy and
     /// its proxies are also given per request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     requests: Option<String>,
 }
 
@@ -202,7 +193,6 @@ struct Before {
     timeout: Duration,
 }
 
-/// The host of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Side {
@@ -233,7 +223,6 @@ const OWN: [(&str, &str, &str, bool); 7] = [
     ("exit_status", "exit status", "count", false),
 ];
 
-/// The metrics of the machine around a load.
 #[rustfmt::skip]
 const AROUND: [(&str, &str, &str); 2] = [
     ("server_stolen_share", "steal time, server's processors", "share"),
@@ -627,12 +616,10 @@ fn named_figure((name, y, title, unit): (&str, &str, &str, &str), factors: &[Fac
 }
 
 impl Setup {
-    /// Whether its trials have the metrics of `curtail load`.
     fn has_summary(&self) -> bool {
         self.load.is_some() || self.program.as_ref().is_some_and(|it| it.summary)
     }
 
-    /// Whether the number of requests of a trial is known.
     fn counts_requests(&self) -> bool {
         self.has_summary()
             || self
@@ -657,7 +644,6 @@ impl Setup {
         self.load.as_ref()?.rate_rps().ok()?
     }
 
-    /// The server of a cell.
     fn server(&self, factors: &Factors) -> Option<&ServerTable> {
         let name = factors.get(SERVER)?.to_string();
         self.server.iter().find(|it| it.name == name)

@@ -31,7 +31,6 @@ pub(crate) enum WaitResult {
     /// The child with this index has exited; of several, the one with the lowest index.
     Exited(usize),
     TimedOut,
-    /// The user requested a stop.
     StopRequested,
 }
 
@@ -199,7 +198,6 @@ impl Process {
         attempt().map_err(Error::system("wait for a child"))
     }
 
-    /// Sends SIGTERM to the child.
     pub(crate) fn terminate(&self) {
         // This fails only if the child has exited meanwhile. It is not reaped yet, so its id cannot
         // have been reused.

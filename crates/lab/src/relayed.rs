@@ -30,7 +30,6 @@ fn both(record: &RelayRecord, of: fn(&DirectionCounts) -> u64) -> f64 {
     (of(&record.to_server) + of(&record.to_clients)) as f64
 }
 
-/// The definitions of the metrics of a relay.
 pub(crate) fn metrics() -> Vec<Metric> {
     let metrics = METRICS.into_iter().map(|(name, title, unit, _)| {
         Metric::new(name, title, Unit::from(unit.to_owned()), Better::Neither)

@@ -270,7 +270,6 @@ impl Run<'_> {
         }
     }
 
-    /// The record of a trial before it is made.
     fn record(&self, planned: &PlannedTrial, factors: &Factors, resolved: &Resolved) -> Record {
         Record {
             id: planned.id.clone(),
@@ -381,13 +380,11 @@ impl Run<'_> {
         })
     }
 
-    /// The estimate of a trial before the run.
     fn likely(&self, trial: &PlannedTrial) -> Duration {
         let cell = self.likely[trial.stage].get(trial.cell as usize);
         cell.copied().unwrap_or_default()
     }
 
-    /// The estimate of a trial after those made.
     fn expected(&self, trial: &PlannedTrial) -> Duration {
         self.pace.of(trial, self.likely(trial))
     }

@@ -32,7 +32,6 @@ pub(crate) struct RunFolder {
     _lock: File,
 }
 
-/// A run folder, and the trials it already holds.
 pub(crate) type Opened = (RunFolder, Vec<Record>);
 
 /// Opens the newest unfinished run of this plan by this build on this host, or begins a new one.
@@ -211,7 +210,6 @@ impl RunFolder {
         &self.path
     }
 
-    /// The path of a child's output.
     pub(crate) fn log(&self, id: &str, of: &str) -> PathBuf {
         self.path.join("logs").join(format!("{id}.{of}"))
     }
@@ -221,7 +219,6 @@ impl RunFolder {
         write_synced(&self.path.join(path), content)
     }
 
-    /// Marks the run as complete.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         write_synced(&self.path.join(COMPLETE), b"")
     }

@@ -96,27 +96,13 @@ impl Queue {
             rate_rps: settings.positive("rate")?,
             service_ns: settings.positive("service-us")? * 1e3,
             service: settings.one_of("service", &laws)?,
-            servers: settings.whole("servers")? as usize,
-            requests: settings.whole("requests")? as usize,
+            servers: settings.within("servers", 1, limits::SERVERS as u64)? as usize,
+            requests: settings.within("requests", 10, limits::REQUESTS as u64)? as usize,
         };
-        queue.check()?;
-        Ok(queue)
-    }
-
-    /// The bounds of the settings; the problem if one is exceeded.
-    fn check(&self) -> Result<(), String> {
-        let most = limits::REQUESTS;
-        if !(10..=most).contains(&self.requests) {
-            return Err(format!("`requests` is {}, not 10 to {most}", self.requests));
+        match queue.rate_rps > 0.0 {
+            true => Ok(queue),
+            false => Err("`rate` is missing".to_owned()),
         }
-        let most = limits::SERVERS;
-        if !(1..=most).contains(&self.servers) {
-            return Err(format!("`servers` is {}, not 1 to {most}", self.servers));
-        }
-        if self.rate_rps <= 0.0 || self.rate_rps.is_nan() {
-            return Err("`rate` is missing".to_owned());
-        }
-        Ok(())
     }
 
     /// The offered load: arrivals × service time ÷ servers.
@@ -139,13 +125,8 @@ impl Queue {
                 Service::Exponential => exponential(self.service_ns),
             };
             // The few servers of a model are searched faster than a heap is kept.
-            let first = (1..free_at.len()).fold(0, |first, at| {
-                if free_at[at] < free_at[first] {
-                    at
-                } else {
-                    first
-                }
-            });
+            let earlier = |&a: &usize, &b: &usize| free_at[a].total_cmp(&free_at[b]);
+            let first = (0..free_at.len()).min_by(earlier).unwrap_or_default();
             let begin = free_at[first].max(now);
             let end = begin + service;
             free_at[first] = end;

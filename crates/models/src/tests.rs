@@ -4,9 +4,22 @@ use std::fs;
 use std::path::Path;
 
 use lab::{Error, Experiment, Laboratory, LineReporter, Options};
-use report::record::Record;
+use report::record::{Factors, Record, Value};
 
 use crate::KIND;
+
+/// Settings such as `rate = 200, series = rings`. A semicolon stands for a comma in a name.
+pub(crate) fn factors(text: &str) -> Factors {
+    let entry = |(name, value): (&str, &str)| {
+        let value = match value.parse::<f64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => Value::from(value.replace(';', ",").as_str()),
+        };
+        (name.to_owned(), value)
+    };
+    let entries = text.split(", ").filter_map(|it| it.split_once(" = "));
+    entries.map(entry).collect()
+}
 
 const LABORATORY: Laboratory = Laboratory {
     kinds: &[KIND],

@@ -4,19 +4,46 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use proptest::prelude::*;
-use report::record::Plan;
+use report::record::{Better, Metric, Plan, Unit};
+use serde::Serialize;
 
 use super::*;
 use crate::Experiment;
 use crate::error::Error;
+use crate::kind::{Context, Entry, Estimate, Performed, Trial, TrialError, settings_of};
 use crate::plan::order;
 use crate::tests::assert_has;
 use crate::tests::model;
-use crate::tests::toy::DICE;
+
+/// A kind without settings.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plain {}
+
+const PLAIN: &[Entry] = &[Entry::of::<Plain>("plain")];
+
+impl Kind for Plain {
+    fn metrics(&self) -> Vec<Metric> {
+        let unit = Unit::from("count".to_owned());
+        vec![Metric::new("pips", "pips", unit, Better::Neither)]
+    }
+
+    fn settings(&self) -> Result<toml::Table, Error> {
+        settings_of(self)
+    }
+
+    fn perform(&self, _: &Trial<'_>, _: &Context<'_>) -> Result<Performed, TrialError> {
+        Ok(Performed::default())
+    }
+
+    fn estimate(&self, _: &Factors) -> Estimate {
+        Estimate::about(std::time::Duration::ZERO)
+    }
+}
 
 fn experiment(tables: &str) -> Result<Experiment, Error> {
-    let text = format!("kind = \"dice\"\nquestion = \"Why?\"\nseed = 1\nrepeats = 3\n{tables}");
-    Experiment::parse_of(&[DICE], "plain", "plain.toml", &text)
+    let text = format!("kind = \"plain\"\nquestion = \"Why?\"\nseed = 1\nrepeats = 3\n{tables}");
+    Experiment::parse_of(PLAIN, "plain", "plain.toml", &text)
 }
 
 fn content(tables: &str, quick: bool) -> crate::experiment::Content {
@@ -31,7 +58,6 @@ fn refusal(tables: &str) -> String {
     experiment(tables).unwrap_err().to_string()
 }
 
-/// A factor with the values 0, 1, ….
 fn factor(name: &str, count: usize, more: &str) -> String {
     let values: Vec<usize> = (0..count).collect();
     format!("[[factor]]\nname = \"{name}\"\nvalues = {values:?}\n{more}\n")

@@ -57,7 +57,6 @@ fn content(name: &str, text: &str, quick: bool) -> Content {
     experiment.content(quick).unwrap()
 }
 
-/// The values of a factor.
 fn values(content: &Content, name: &str) -> Vec<Value> {
     let factors = content.design().unwrap().factors;
     let factor = factors.into_iter().find(|it| it.name == name);

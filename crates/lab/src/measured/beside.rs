@@ -27,7 +27,6 @@ pub(super) struct Beside {
     /// Its name in messages and logs.
     pub(super) name: String,
     pub(super) command: Vec<String>,
-    /// The host on which it runs.
     #[serde(default, skip_serializing_if = "Side::is_server")]
     pub(super) host: Side,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -42,12 +41,9 @@ pub(super) struct Beside {
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct Ready {
     /// A TCP connection to this address succeeds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) connect: Option<String>,
     /// A line of its output matches this regular expression.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) line: Option<String>,
-    /// This command exits with status 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) command: Vec<String>,
     /// It answers memcached's `version` at the trial's port.
@@ -69,13 +65,11 @@ pub(super) struct Place<'a> {
     pub(super) timeout: Duration,
 }
 
-/// A process that is ready.
 #[derive(Debug)]
 pub(super) struct Running {
     name: String,
     log: PathBuf,
     process: Process,
-    /// Its reply to `version`, if it was asked.
     pub(super) version: Option<String>,
 }
 
@@ -227,7 +221,6 @@ impl Running {
         &self.name
     }
 
-    /// The file with its output.
     pub(super) fn log(&self) -> &Path {
         &self.log
     }

@@ -53,7 +53,6 @@ pub(super) struct EnergyWindow {
     began: Instant,
 }
 
-/// What the machine has used.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct EnergyUsed {
     /// None: there is no counter of packages or memory that may be read.

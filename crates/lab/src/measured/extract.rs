@@ -14,30 +14,22 @@ use crate::placeholder;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct MetricTable {
     name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     unit: String,
     #[serde(default = "neither")]
     better: Better,
     /// A path in JSON: keys, indices and `[KEY=VALUE]`, joined by dots.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     json: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     regex: Option<String>,
     /// A file that the program writes, which is searched in place of its output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-    /// The output that is searched.
     #[serde(default)]
     of: Stream,
     /// The process beside the program whose output is searched, both streams of it, after it was
     /// stopped. None: the output of the program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     from: Option<String>,
-    /// How several values become one.
     #[serde(default)]
     reduce: Reduce,
-    /// How the values of several clients become one.
     #[serde(default = "mean", skip_serializing_if = "is_mean")]
     across: Reduce,
     /// Whether the values are kept as a series.
@@ -64,7 +56,6 @@ fn neither() -> Better {
     Better::Neither
 }
 
-/// An output of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Stream {
@@ -73,7 +64,6 @@ enum Stream {
     Stderr,
 }
 
-/// How several values become one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reduce {
@@ -328,7 +318,6 @@ pub(super) fn combined(tables: &[MetricTable], mut each: Vec<Performed>) -> Perf
     Performed { measured, notes }
 }
 
-/// Checks the declarations. `beside` are the names of the processes beside the program.
 pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Violation> {
     const TABLE: &str = "[[metric]]";
     for (nth, table) in tables.iter().enumerate() {

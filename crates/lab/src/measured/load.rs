@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::suggestion;
 use crate::kind::Violation;
 
-/// The settings of a load that no factor sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct LoadTable {
     /// More arguments of `curtail load`.
@@ -133,22 +132,18 @@ fn parse<T: FromStr<Err: Display>>(value: &Value, target: &mut T) -> Result<(), 
     Ok(())
 }
 
-/// The key of that name.
 fn key(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|it| it.name == name)
 }
 
-/// Whether a factor of that name sets a key.
 pub(super) fn is_key(name: &str) -> bool {
     key(name).is_some()
 }
 
-/// The names of all keys.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|it| it.name).chain([RATE])
 }
 
-/// The words of a factor that sets a key.
 pub(super) fn describe(mut factor: Factor) -> Factor {
     let Some(key) = key(&factor.name) else {
         return factor;
@@ -171,7 +166,6 @@ pub(super) fn describe(mut factor: Factor) -> Factor {
     factor
 }
 
-/// A load in one cell.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
     table: &'a LoadTable,
@@ -182,7 +176,6 @@ pub(super) struct Load<'a> {
 }
 
 impl LoadTable {
-    /// The load of a cell.
     pub(super) fn at(&self, cell: &Factors) -> Result<Load<'_>, Vec<(&'static str, String)>> {
         let mut config = Config::new(Target::Unix(PathBuf::new()));
         let (mut set, mut problems) = (Vec::new(), Vec::new());
@@ -286,7 +279,6 @@ impl LoadTable {
         self.input.is_empty() && !self.separate
     }
 
-    /// The load in words.
     pub(super) fn words(&self) -> String {
         let keys = self
             .keys

@@ -35,7 +35,6 @@ impl Pins {
     }
 }
 
-/// Processors as `taskset` writes them.
 pub(super) fn cpu_list(cpus: &[usize]) -> String {
     let words: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     words.join(",")

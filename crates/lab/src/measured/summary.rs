@@ -11,7 +11,6 @@ use report::record::{Fault, FaultClass, Measured, Metric, Unit};
 use super::extract::Reduce::{self, Max, Mean, Sum};
 use crate::limits;
 
-/// A number of a summary.
 struct Number {
     name: &'static str,
     title: &'static str,
@@ -120,7 +119,6 @@ const POINTS: [(&str, &str, Option<f64>); 8] = [
     ("max", "maximum", None),
 ];
 
-/// The definitions of all these metrics.
 pub(super) fn metrics() -> Vec<Metric> {
     let define = |name: &str, title: &str, unit: &str, better| {
         Metric::new(name, title, Unit::from(unit.to_owned()), better)
@@ -145,7 +143,6 @@ pub(super) fn metrics() -> Vec<Metric> {
     metrics
 }
 
-/// A percentile of a distribution.
 fn at(distribution: &LatencyDistribution, wanted: f64) -> Option<f64> {
     let mut points = distribution.percentiles.iter();
     let (_, value) = points.find(|(percentile, _)| (percentile - wanted).abs() < 1e-9)?;
@@ -431,35 +428,35 @@ mod tests {
 
     /// An open loop that answered 100 of 110 requests in half a second.
     fn summary() -> Summary {
-        let text = format!(
-            r#"{{"schema": "{SCHEMA}", "demand": "open", "offered_rps": 200.0,
-            "duration_ns": 500000000, "intended": 110, "sent": 105, "answered": 100,
-            "censored": 10, "errors": 0, "achieved_rps": 160.0, "gets": 90, "hits": 45, "sets": 10,
-            "lost_connections": 0, "resident": 0.75, "response": null,
-            "service": {0}, "slip": {0}, "lateness": {0}, "generator_limited": false,
-            "generator_cpu": 0.5, "generator_busy": 0.25, "outstanding_mean": 1.0,
-            "outstanding_expected": 1.02, "bytes_sent": 1, "bytes_received": 2}}"#,
-            serde_json::to_string(&distribution(100)).unwrap()
-        );
-        let mut summary: Summary = serde_json::from_str(&text).unwrap();
-        summary.response = Some(LatencyDistribution {
-            censored: Some(load::summary::Censored {
-                count: 10,
-                lower_bounds: vec![95.0, 99.0, 99.9],
-                hdr: "censored".to_owned(),
+        let censored = load::summary::Censored {
+            count: 10,
+            lower_bounds: vec![95.0, 99.0, 99.9],
+            hdr: "censored".to_owned(),
+        };
+        Summary {
+            duration_ns: 500_000_000,
+            intended: 110,
+            censored: 10,
+            hits: 45,
+            outstanding_expected: 1.02,
+            response: Some(LatencyDistribution {
+                censored: Some(censored),
+                ..distribution(1_000)
             }),
-            ..distribution(1_000)
-        });
-        summary
+            service: distribution(100),
+            slip: Some(distribution(100)),
+            lateness: Some(distribution(100)),
+            ..crate::tests::fake::summary(Some(160.0), 100)
+        }
     }
 
     fn closed() -> Summary {
         Summary {
-            demand: load::summary::Loop::Closed,
-            response: None,
-            slip: None,
-            lateness: None,
-            ..summary()
+            achieved_rps: 160.0,
+            outstanding_expected: 1.02,
+            service: distribution(100),
+            intended: 110,
+            ..crate::tests::fake::summary(None, 100)
         }
     }
 

@@ -22,7 +22,6 @@ use crate::process::{Process, ProcessGuard, WaitResult, with_last_lines};
 /// The placeholder of the file into which a client writes its summary.
 pub(super) const SUMMARY: &str = "summary";
 
-/// A command and how it is run.
 #[derive(Debug)]
 pub(super) struct Task<'a> {
     /// What precedes [`Self::what`] in messages, if anything.
@@ -39,14 +38,12 @@ pub(super) struct Task<'a> {
     pub(super) side: Side,
     pub(super) cpus: &'a [usize],
     pub(super) goes_first: bool,
-    /// The exit statuses of a success.
     pub(super) success: &'a [i32],
     /// Of each client, from its own start.
     pub(super) timeout: Duration,
     pub(super) clients: usize,
 }
 
-/// A client's process that has succeeded.
 #[derive(Debug)]
 pub(super) struct Ended {
     /// From just before it was created to its exit.
@@ -56,7 +53,6 @@ pub(super) struct Ended {
     pub(super) logs: Logs,
 }
 
-/// The files of a client's output.
 #[derive(Debug, Clone)]
 pub(super) struct Logs {
     pub(super) stdout: PathBuf,

@@ -32,7 +32,6 @@ use crate::kind::{Context, Performed, Trial, TrialError};
 use crate::limits;
 use crate::relayed::{self, RelayWindow};
 
-/// Makes a trial.
 pub(super) fn perform(
     setup: &Setup,
     trial: &Trial<'_>,
@@ -128,7 +127,6 @@ struct Staged<'a> {
     clients: usize,
 }
 
-/// What was measured.
 struct Done {
     performed: Performed,
     /// Requests that were answered while the energy was measured.

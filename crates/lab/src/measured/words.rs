@@ -14,10 +14,8 @@ use crate::kind::{Context, Trial};
 use crate::{placeholder, port};
 use hosts::Hosts;
 
-/// The placeholder of a client's number.
 pub(super) const CLIENT: &str = "client";
 
-/// The values of the placeholders of a trial.
 #[derive(Debug, Clone)]
 pub(super) struct Words<'a> {
     trial: &'a Trial<'a>,
@@ -92,14 +90,12 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// The words with another value.
     pub(super) fn with(&self, name: &str, value: String) -> Self {
         let mut words = self.clone();
         words.values.insert(name.to_owned(), value);
         words
     }
 
-    /// A connection from that host.
     pub(super) fn connect(
         &self,
         side: Side,

@@ -10,7 +10,6 @@ use units::duration_text;
 use crate::kind::{Estimate, Kind};
 use crate::plan::order::PlannedTrial;
 
-/// One trial of a cell.
 pub(crate) fn of_trial(plan: &Plan, kind: &dyn Kind, cell: &Factors) -> Estimate {
     let of_kind = kind.estimate(cell);
     let likely = plan.takes_ns.map_or(of_kind.likely, Duration::from_nanos);
@@ -29,7 +28,6 @@ pub(crate) fn of_cells(plan: &Plan, kind: &dyn Kind) -> Vec<Vec<Duration>> {
         .collect()
 }
 
-/// All trials of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Total {
     /// The likely time with the least number of repeats.
@@ -43,7 +41,6 @@ pub(crate) struct Total {
 }
 
 impl Total {
-    /// The estimate of a plan.
     pub(crate) fn of(plan: &Plan, kind: &dyn Kind) -> Self {
         let sum = |repeats: fn(&Stage) -> u32, of: fn(Estimate) -> Duration| {
             let stages = plan.stages.iter().map(|stage| {
@@ -85,7 +82,6 @@ impl Total {
     }
 }
 
-/// What the trials of a run took so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     cells: HashMap<(usize, u32), Spent>,

@@ -13,14 +13,11 @@ use report::record::{Plan, Stage};
 
 use crate::kind::Kind;
 
-/// A trial of the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedTrial {
     /// Unique within the run, such as `sweep-003-07`.
     pub(crate) id: String,
-    /// Index into the plan's stages.
     pub(crate) stage: usize,
-    /// Index into the stage's cells.
     pub(crate) cell: u32,
     /// From 0.
     pub(crate) repeat: u32,

@@ -43,7 +43,6 @@ pub(crate) fn plan_without_memcached(quick: bool) -> Plan {
     on_two_processors(experiment.plan(&options).unwrap())
 }
 
-/// The kind of trial of a plan.
 pub(crate) fn kind(plan: &Plan) -> Box<dyn Kind> {
     kind_of(plan, &Options::new().unwrap()).unwrap()
 }

@@ -77,7 +77,6 @@ pub(crate) fn cell_text(plan: &Plan, planned: &PlannedTrial) -> String {
     }
 }
 
-/// The values of a cell as text.
 pub(crate) fn factors_text(plan: &Plan, cell: &Factors) -> String {
     let words: Vec<String> = plan
         .factors

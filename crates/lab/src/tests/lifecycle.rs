@@ -58,7 +58,6 @@ fn second(fixture: &Fixture, script: &str, manner: &str) -> Experiment {
     experiment(&program(fixture, script, manner))
 }
 
-/// The keys of the second server.
 fn program(fixture: &Fixture, script: &str, manner: &str) -> String {
     let program = fixture.path(script);
     format!(
@@ -77,10 +76,8 @@ fn changed(fixture: &Fixture, changes: &[(&str, &str)]) -> Experiment {
     Experiment::parse("pretence", "pretence.toml", &text).unwrap()
 }
 
-/// The table of the levels.
 const LEVELS: &str = "[[factor]]\nname = \"level\"\nvalues = [0.5, 1.0]\n";
 
-/// The servers of a plan.
 fn servers(plan: &Plan) -> &[toml::Value] {
     plan.settings["server"].as_array().unwrap()
 }

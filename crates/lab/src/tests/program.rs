@@ -27,7 +27,6 @@ fn plan(options: &Options, tables: &str) -> Plan {
     experiment(tables).plan(options).unwrap()
 }
 
-/// Runs an experiment, and returns its records.
 fn run(options: &Options, tables: &str) -> (RunOutcome, Vec<Record>) {
     let plan = plan(options, tables);
     let outcome = crate::run(&plan, options, &mut LineReporter::new(std::io::sink())).unwrap();
@@ -41,7 +40,6 @@ fn metric(record: &Record, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name} in {record:?}"))
 }
 
-/// A run of one trial of a shell script.
 fn shell(options: &Options, script: &str, tables: &str) -> Record {
     assert!(!script.contains('\''), "{script}");
     let command = format!(

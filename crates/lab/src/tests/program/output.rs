@@ -7,7 +7,6 @@ use crate::Experiment;
 use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
 
-/// The table of a metric.
 fn table(name: &str, source: &str, more: &str) -> String {
     format!("[[metric]]\nname = \"{name}\"\nunit = \"count\"\n{source}\n{more}\n")
 }
