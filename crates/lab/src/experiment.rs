@@ -44,7 +44,8 @@ pub(crate) struct General {
     /// The published figure or table that it repeats.
     pub(crate) after: Option<String>,
     /// How long a trial usually takes.
-    takes: Option<Takes>,
+    #[serde(default, with = "location::optional_duration")]
+    takes: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) repeats: RepeatsSpec,
     #[serde(default)]
@@ -105,10 +106,6 @@ const GENERAL: [&str; 17] = [
     "kind",
     "quick",
 ];
-
-/// `takes = "1.5s"`.
-#[derive(Debug, Clone, Copy, Deserialize)]
-struct Takes(#[serde(with = "location::duration_text")] Duration);
 
 /// `repeats = 15`, or `repeats = { least = 5, most = 30, metric = "…", width = 0.05 }`.
 #[derive(Debug, Clone, PartialEq)]
@@ -306,7 +303,7 @@ impl Content {
             quick: false,
             seed: self.general.seed,
             retries: self.general.retries,
-            takes_ns: self.general.takes.map(|it| it.0.as_nanos() as u64),
+            takes_ns: self.general.takes.map(|it| it.as_nanos() as u64),
             notes: Vec::new(),
             settings: settings.map_err(problem)?,
             metrics: self.kind.metrics(),

@@ -246,27 +246,15 @@ impl HostsTable {
         largest.unwrap_or_else(|| self.clone())
     }
 
-    /// The hosts in words, for the plan and the report. `factors` are the names of factors, some of
-    /// which may change the hosts.
-    pub(crate) fn words<'a>(&self, factors: impl IntoIterator<Item = &'a str>) -> String {
-        let own = factors.into_iter().filter(|it| Self::is_factor(it));
-        let own: Vec<&str> = own.collect();
+    /// The hosts in words, for the plan.
+    pub(crate) fn words(&self) -> String {
+        let clients = report::plural(u64::from(self.clients), "client");
         if !self.has_namespaces() {
-            let clients = match (own.is_empty(), self.clients) {
-                (false, _) => ", with several clients".to_owned(),
-                (true, 1) => String::new(),
-                (true, count) => format!(", with {count} clients"),
+            return match self.clients {
+                1 => "this machine, over loopback".to_owned(),
+                _ => format!("this machine, over loopback, with {clients}"),
             };
-            return format!("this machine, over loopback{clients}");
         }
-        if !own.is_empty() {
-            let names = own.join(", ");
-            return format!("network namespaces of a server and clients, which differ in {names}");
-        }
-        let clients = match self.clients {
-            1 => "1 client".to_owned(),
-            count => format!("{count} clients"),
-        };
         let link = match &self.link {
             None => "joined by device pairs, without a delay".to_owned(),
             Some(link) => format!(

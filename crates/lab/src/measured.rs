@@ -480,7 +480,7 @@ impl Kind for Setup {
         }
         line("pinned", self.pins.words());
         if !self.hosts.is_default() {
-            line("hosts", self.hosts.words([]));
+            line("hosts", self.hosts.words());
         }
         if let [Some(warmup), Some(trial)] = self.times() {
             let (trial, warmup) = (duration_text(trial), duration_text(warmup));

@@ -2,9 +2,8 @@
 
 use report::record::{Better, Measured, Metric, Unit};
 
-use crate::interval::Edge;
 use crate::limits;
-use hosts::{DirectionCounts, Error, Hosts, RelayRecord};
+use hosts::{DirectionCounts, RelayRecord};
 
 /// Why a trial is invalid whose relay added to the link's delay.
 pub(crate) const LIMITED: &str = "the relay of the link was late, or dropped frames";
@@ -45,43 +44,6 @@ pub(crate) fn add(record: &RelayRecord, measured: &mut Measured) -> bool {
     is_late || both(record, |it| it.dropped) > 0.0
 }
 
-/// The relay's record of the measured interval of `curtail load`: the frames of the prefill, which
-/// come in bursts, are left out. Without a warm-up, the record is that of all the load.
-#[derive(Debug)]
-pub(crate) struct RelayWindow<'a> {
-    hosts: &'a Hosts,
-    /// None: the interval is not over, or cannot be noticed.
-    record: Option<Option<RelayRecord>>,
-}
-
-impl<'a> RelayWindow<'a> {
-    /// A window of a generator that is about to start.
-    pub(crate) fn begin(hosts: &'a Hosts) -> Result<Self, Error> {
-        hosts.take_relay_record()?;
-        Ok(Self {
-            hosts,
-            record: None,
-        })
-    }
-
-    /// Notices the start or the end of the interval.
-    pub(crate) fn note(&mut self, edge: Edge) -> Result<(), Error> {
-        let record = self.hosts.take_relay_record()?;
-        if edge == Edge::End {
-            self.record = Some(record);
-        }
-        Ok(())
-    }
-
-    /// The record, once the generator has ended. None: there is no relay.
-    pub(crate) fn end(self) -> Result<Option<RelayRecord>, Error> {
-        match self.record {
-            Some(record) => Ok(record),
-            None => self.hosts.take_relay_record(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use measure::Histogram;
@@ -115,12 +77,5 @@ mod tests {
         for record in [record(2 * limits::RELAY_LATENESS_NS, 0), record(1, 1)] {
             assert!(add(&record, &mut Measured::default()));
         }
-    }
-
-    #[test]
-    fn without_a_relay_a_window_is_empty() {
-        let mut window = RelayWindow::begin(&Hosts::One).unwrap();
-        window.note(Edge::Begin).unwrap();
-        assert_eq!(window.end().unwrap(), None);
     }
 }

@@ -29,7 +29,7 @@ fn a_plan_restores_the_table() {
     let plan = toml::Table::try_from(&written).unwrap();
     assert_eq!(plan.try_into::<HostsTable>().unwrap(), written);
     assert_eq!(
-        written.words([]),
+        written.words(),
         "network namespaces of a server and 2 clients, joined by links with a delay of 1500us, a \
          jitter of 0s and a loss of 0.1 % in each direction"
     );
@@ -40,10 +40,7 @@ fn a_plan_restores_the_table() {
 fn loopback_has_no_link_and_its_clients_are_processes() {
     let three = table("clients = 3");
     three.check(&[]).unwrap();
-    assert_eq!(
-        three.words([]),
-        "this machine, over loopback, with 3 clients"
-    );
+    assert_eq!(three.words(), "this machine, over loopback, with 3 clients");
     let factor = [cell("host.clients", Value::from(2.0))];
     table("").check(&factor).unwrap();
     let needed = "needs `kind = \"namespaces\"`: loopback is one host";

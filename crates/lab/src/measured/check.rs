@@ -114,8 +114,8 @@ fn check_commands(setup: &Setup) -> Result<(), Violation> {
     if let Some(program) = &setup.program {
         is_started("[program]", 0, &program.command, Some(program.timeout))?;
         let counts = |name: &&String| {
-            let of = setup.metric.iter().find(|it| it.name() == **name);
-            of.is_some_and(|it| ["count", "/s"].contains(&it.unit()))
+            let of = setup.metric.iter().find(|it| it.name == **name);
+            of.is_some_and(|it| ["count", "/s"].contains(&it.unit.as_str()))
         };
         if let Some(name) = program.requests.as_ref().filter(|it| !counts(it)) {
             let problem =
@@ -211,11 +211,11 @@ fn check_metrics(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     }
     known.extend(own.into_iter().map(|it| it.name));
     for (nth, metric) in setup.metric.iter().enumerate() {
-        if known.iter().any(|it| it == metric.name()) {
+        if known.iter().any(|it| *it == metric.name) {
             let problem = "is measured of every trial: remove the table, or choose another name";
             return Err(Violation::new("[[metric]]", nth, "name", problem));
         }
-        if metric.is_series() && clients > 1 {
+        if metric.series && clients > 1 {
             let problem = "needs one client: those of several clients are not combined";
             return Err(Violation::new("[[metric]]", nth, "series", problem));
         }
@@ -303,7 +303,7 @@ fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     if table.trials == 0 {
         return Ok(());
     }
-    if !setup.has_summary() && !setup.metric.iter().any(|it| it.name() == table.metric()) {
+    if !setup.has_summary() && !setup.metric.iter().any(|it| it.name == table.metric()) {
         let problem = match &table.metric {
             Some(name) => format!("is `{name}`, which is no [[metric]]"),
             None => "is missing: name the [[metric]] that is the rate of the program".to_owned(),
@@ -401,7 +401,7 @@ fn words(setup: &Setup) -> Vec<Word<'_>> {
         words.extend(of(ALL, ("[disk]", 0, "memory"), &disk.memory));
     }
     for (nth, metric) in setup.metric.iter().enumerate() {
-        words.extend(of(ALL, ("[[metric]]", nth, "file"), metric.file()));
+        words.extend(of(ALL, ("[[metric]]", nth, "file"), &metric.file));
     }
     words
 }

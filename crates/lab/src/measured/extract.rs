@@ -13,28 +13,28 @@ use crate::placeholder;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct MetricTable {
-    name: String,
+    pub(super) name: String,
     title: Option<String>,
-    unit: String,
+    pub(super) unit: String,
     #[serde(default = "neither")]
     better: Better,
     /// A path in JSON: keys, indices and `[KEY=VALUE]`, joined by dots.
     json: Option<String>,
     regex: Option<String>,
     /// A file that the program writes, which is searched in place of its output.
-    file: Option<String>,
+    pub(super) file: Option<String>,
     #[serde(default)]
     of: Stream,
     /// The process beside the program whose output is searched, both streams of it, after it was
     /// stopped. None: the output of the program.
-    from: Option<String>,
+    pub(super) from: Option<String>,
     #[serde(default)]
     reduce: Reduce,
     #[serde(default = "mean", skip_serializing_if = "is_mean")]
     across: Reduce,
     /// Whether the values are kept as a series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    series: bool,
+    pub(super) series: bool,
     /// Whether a trial without a value succeeds nevertheless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
@@ -79,27 +79,6 @@ pub(super) enum Reduce {
 }
 
 impl MetricTable {
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn unit(&self) -> &str {
-        &self.unit
-    }
-
-    /// The process beside the program from whose output the metric is read.
-    pub(super) fn from(&self) -> Option<&str> {
-        self.from.as_deref()
-    }
-
-    pub(super) fn across(&self) -> Reduce {
-        self.across
-    }
-
-    pub(super) fn is_series(&self) -> bool {
-        self.series
-    }
-
     pub(super) fn definition(&self) -> Metric {
         let title = self.title.as_ref().unwrap_or(&self.name);
         Metric::new(
@@ -108,11 +87,6 @@ impl MetricTable {
             Unit::from(self.unit.clone()),
             self.better,
         )
-    }
-
-    /// The file that is searched, with placeholders. None: an output.
-    pub(super) fn file(&self) -> Option<&String> {
-        self.file.as_ref()
     }
 
     /// All values in an output, in order.
@@ -247,7 +221,7 @@ pub(super) fn measured(
     let mut measured = Measured::default();
     let mut notes = Vec::new();
     for table in tables {
-        let found = match (table.file(), table.of) {
+        let found = match (&table.file, table.of) {
             (Some(path), _) => match file(path) {
                 Ok(text) => table.values(&text),
                 Err(_) if table.optional => Values::default(),
@@ -301,11 +275,11 @@ pub(super) fn combined(tables: &[MetricTable], mut each: Vec<Performed>) -> Perf
         );
     }
     for table in tables {
-        let name = table.name();
+        let name = &table.name;
         let values = each.iter().filter_map(|it| it.measured.metric(name));
         let values: Vec<f64> = values.collect();
         let (found, all) = (values.len(), each.len());
-        match table.across().of(&values) {
+        match table.across.of(&values) {
             Some(value) if found == all => {
                 measured.metrics.insert(name.to_owned(), value);
             }
@@ -327,8 +301,8 @@ pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Viola
             let problem = "must be letters, digits, `.`, `_` or `-`, and of no other metric";
             return violation("name", problem.to_owned());
         }
-        if let Some(from) = table.from() {
-            if !beside.contains(&from) {
+        if let Some(from) = &table.from {
+            if !beside.contains(&from.as_str()) {
                 let near = crate::error::suggestion(from, beside.iter().copied());
                 let problem = format!("has `{from}`, which is no [[beside]] process{near}");
                 return violation("from", problem);
@@ -395,6 +369,9 @@ mod tests {
             value("regex = 'took ([0-9,]+) s'\nreduce = \"max\"", text),
             Ok(1204.0)
         );
+        // A count of nothing is 0, and a sum of nothing no value.
+        assert_eq!(value("regex = '(x)'\nreduce = \"count\"", text), Ok(0.0));
+        assert!(value("regex = '(x)'\nreduce = \"sum\"", text).is_err());
         // A comma is no decimal point.
         let missing = Err("no value of metric `x` in the output".to_owned());
         assert_eq!(value("regex = 'took ([0-9,]+) s'", "took 1,5 s\n"), missing);
@@ -432,15 +409,6 @@ mod tests {
             value("regex = 'v ([0-9])'\nreduce = \"count\"", &output),
             Ok(10_001.0)
         );
-    }
-
-    #[test]
-    fn without_a_match_there_is_no_sum_and_a_count_of_0() {
-        let missing = Err("no value of metric `x` in the output".to_owned());
-        let reduced = |reduce| value(&format!("regex = '([0-9])'\nreduce = \"{reduce}\""), "a\n");
-        assert_eq!(reduced("sum"), missing);
-        assert_eq!(reduced("mean"), missing);
-        assert_eq!(reduced("count"), Ok(0.0));
     }
 
     #[test]

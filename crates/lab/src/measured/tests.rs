@@ -113,6 +113,7 @@ fn wrong_tables_of_a_program_are_refused() {
     let table = [
         ("\"cat\", \"{size}\"", "", "`command` in [program] is empty: give the program"),
         ("timeout = \"1s\"", "timeout = \"0s\"", "`timeout` in [program] is not above 0"),
+        ("timeout = \"1s\"", "timeout = \"1s\"\nrequests = \"rat\"", "`requests` in [program] is `rat`, which is no [[metric]]"),
         ("timeout = \"1s\"", "", "the key `timeout` is missing in [program]"),
         ("\"other\"", "\"server\"", "`name` in [[beside]] must be letters"),
         ("line = 'up'", "line = '('", "has a `line` that is no regular expression"),

@@ -30,7 +30,7 @@ use crate::error::Error;
 use crate::interval::{Edge, Interval};
 use crate::kind::{Context, Performed, Trial, TrialError};
 use crate::limits;
-use crate::relayed::{self, RelayWindow};
+use crate::relayed;
 
 pub(super) fn perform(
     setup: &Setup,
@@ -48,7 +48,7 @@ pub(super) fn perform(
         .map(|it| RunningDisk::start(it, &words, context))
         .transpose()?;
     if let Some(disk) = &disk {
-        words = words.on_disk(disk.pid());
+        words = words.on_disk(Some(disk.pid()));
     }
     let server = setup
         .server(trial.factors)
@@ -236,18 +236,25 @@ impl Staged<'_> {
             ..self.task("the generator", &command, &table.input)
         };
         let output = context.log(trial.id, "stdout");
+        self.hosts.take_relay_record()?;
         let mut windows = Windows {
             interval: Interval::new(&output, warmup, interval),
-            relay: RelayWindow::begin(self.hosts)?,
+            hosts: self.hosts,
+            relay: None,
             energy: None,
             used: None,
         };
         let mut watch = || windows.advance();
         // A generator is not on the server's disk.
-        let words = self.words.off_disk();
+        let words = self.words.on_disk(None);
         let (ended, noted) = task.run(&words, beside, context, &mut watch)?;
         notes.extend(noted);
-        let (relay, energy) = (windows.relay.end()?, windows.used);
+        let energy = windows.used;
+        let relay = match windows.relay {
+            Some(record) => record,
+            // Without a warm-up, it is that of all the load.
+            None => self.hosts.take_relay_record()?,
+        };
         let mut summaries = Vec::new();
         for of in &ended {
             summaries.push(summary::parse(&read(&of.logs.summary)?).map_err(TrialError::Failed)?);
@@ -345,8 +352,8 @@ impl Staged<'_> {
         done.performed.measured.metrics.extend(own(&ended));
         done.performed.notes.splice(0..0, notes);
         if let Some(name) = &table.requests {
-            let unit = self.setup.metric.iter().find(|it| it.name() == name);
-            let is_rate = unit.is_some_and(|it| it.unit() == "/s");
+            let unit = self.setup.metric.iter().find(|it| it.name == *name);
+            let is_rate = unit.is_some_and(|it| it.unit == "/s");
             let value = done.performed.measured.valid(name);
             let seconds = if is_rate {
                 energy.elapsed.as_secs_f64()
@@ -438,7 +445,10 @@ impl Staged<'_> {
 /// What is read at the ends of the measured interval.
 struct Windows<'a> {
     interval: Interval<'a>,
-    relay: RelayWindow<'a>,
+    hosts: &'a Hosts,
+    /// The relay's record without the frames of the prefill, which come in bursts. None: the
+    /// interval is not over, or cannot be noticed.
+    relay: Option<Option<RelayRecord>>,
     energy: Option<EnergyWindow>,
     used: Option<EnergyUsed>,
 }
@@ -452,7 +462,8 @@ impl Windows<'_> {
                 Edge::Begin => self.energy = Some(EnergyWindow::begin(Root::machine())),
                 Edge::End => self.used = self.energy.take().map(EnergyWindow::end),
             }
-            self.relay.note(edge)?;
+            let record = self.hosts.take_relay_record()?;
+            self.relay = (edge == Edge::End).then_some(record);
         }
         Ok(self
             .interval
@@ -487,7 +498,10 @@ fn add_metrics_of(
 /// The metrics that are read from the output of a process beside the load. None: of the load.
 fn metrics_from(setup: &Setup, name: Option<&str>) -> Vec<MetricTable> {
     let metrics = setup.metric.iter();
-    metrics.filter(|it| it.from() == name).cloned().collect()
+    metrics
+        .filter(|it| it.from.as_deref() == name)
+        .cloned()
+        .collect()
 }
 
 /// What is measured of every program: of several clients, the longest time, the first exit status

@@ -66,18 +66,12 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// The words of what runs on the disk of that process.
-    pub(super) fn on_disk(&self, pid: u32) -> Self {
-        let mut words = self.clone();
-        words.disk = Some(pid);
-        words
-    }
-
-    /// The words of what runs outside of the disk.
-    pub(super) fn off_disk(&self) -> Self {
-        let mut words = self.clone();
-        words.disk = None;
-        words
+    /// The words of what runs on the disk of that process, or on none.
+    pub(super) fn on_disk(&self, disk: Option<u32>) -> Self {
+        Self {
+            disk,
+            ..self.clone()
+        }
     }
 
     /// The words of client `number`, from 0: `{client}` is its number.

@@ -85,7 +85,6 @@ impl Total {
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     cells: HashMap<(usize, u32), Spent>,
-    stages: HashMap<usize, Spent>,
     all: Spent,
 }
 
@@ -120,21 +119,14 @@ impl Pace {
     pub(crate) fn add(&mut self, trial: &PlannedTrial, took: Duration, likely: Duration) {
         let cell = self.cells.entry((trial.stage, trial.cell)).or_default();
         cell.add(took, likely);
-        self.stages
-            .entry(trial.stage)
-            .or_default()
-            .add(took, likely);
         self.all.add(took, likely);
     }
 
-    /// What a trial will take: as the others of its cell; or as estimated, corrected by those of
-    /// its stage, or else by all.
+    /// What a trial will take: as the others of its cell, or as estimated, corrected by all.
     pub(crate) fn of(&self, trial: &PlannedTrial, likely: Duration) -> Duration {
         let cell = self.cells.get(&(trial.stage, trial.cell));
         let mean = cell.and_then(|it| it.took.checked_div(it.trials));
-        let stage = self.stages.get(&trial.stage);
-        mean.or_else(|| stage?.corrected(likely))
-            .or_else(|| self.all.corrected(likely))
+        mean.or_else(|| self.all.corrected(likely))
             .unwrap_or(likely)
     }
 }
@@ -158,17 +150,16 @@ mod tests {
     }
 
     #[test]
-    fn time_follows_from_the_cell_then_the_stage_then_all() {
+    fn time_follows_from_the_cell_then_all() {
         let mut pace = Pace::default();
         assert_eq!(pace.of(&trial(0, 0), s(600)), s(600));
         pace.add(&trial(0, 0), s(2), s(600));
         assert_eq!(pace.of(&trial(0, 0), s(600)), s(2));
         // Another cell, estimated to take twice as long.
         assert_eq!(pace.of(&trial(0, 1), s(1200)), s(4));
-        assert_eq!(pace.of(&trial(1, 0), s(600)), s(2));
         pace.add(&trial(1, 0), s(30), s(600));
-        assert_eq!(pace.of(&trial(1, 7), s(600)), s(30));
-        assert_eq!(pace.of(&trial(0, 7), s(600)), s(2));
+        assert_eq!(pace.of(&trial(1, 0), s(600)), s(30));
+        assert_eq!(pace.of(&trial(1, 7), s(600)), s(16));
     }
 
     #[test]

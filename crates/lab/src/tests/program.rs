@@ -8,7 +8,6 @@ mod output;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use report::record::{Plan, Record};
@@ -282,39 +281,4 @@ fn an_input_that_is_not_read_to_its_end_is_no_failure() {
     let note = "the laboratory killed the program of the input, which did not exit within 50 ms of \
                 the program's end";
     assert_eq!(record.notes, [note]);
-}
-
-/// Three cells of two trials of a program that waits at the gate.
-fn waiting(program: &Path) -> String {
-    format!(
-        "repeats = 2\n[[factor]]\nname = \"n\"\nvalues = [1, 2, 3]\n[program]\ncommand = \
-         [\"{}\", \"program\", \"n\", \"{{n}}\"]\ntimeout = \"60s\"\n\
-         [[metric]]\nname = \"printed\"\nunit = \"count\"\nregex = 'n ([0-9]+)'\n\
-         [[beside]]\nname = \"server\"\ncommand = [\"{{curtail}}\", \"serve\", \"well\", \"{{port}}\"]\n\
-         ready = {{ connect = \"127.0.0.1:{{port}}\" }}\n",
-        program.display()
-    )
-}
-
-#[test]
-fn a_killed_program_is_a_failed_trial_and_the_run_goes_on() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    let plan = plan(&options, &waiting(&fixture.path("fake")));
-    fixture.hold(2);
-    let lab = std::thread::spawn(move || {
-        crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap()
-    });
-    sys::child::kill_group(fixture.wait_for_held()).unwrap();
-    let outcome = lab.join().unwrap();
-    assert_eq!(
-        (outcome.ending, outcome.measured, outcome.failed),
-        (Ending::Complete, 5, 1)
-    );
-    let records = trials(&outcome.folder);
-    assert_eq!(
-        records[1].failure(),
-        Some("the program was ended by signal 9")
-    );
-    fixture.assert_no_processes_left();
 }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::{LineReporter, metric, plan, run};
+use super::{metric, run};
 use crate::limits::Timeouts;
 use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
-use crate::tests::records::trials;
 use crate::{Experiment, Options};
 
 /// A process beside the program, as a script of the shell.
@@ -108,30 +107,6 @@ fn a_process_that_exits_during_a_probe_is_not_waited_for() {
     let (_, records) = run(&fixture.options(), tables);
     let reason = "server exited before it was ready (exit status: 3)";
     assert_eq!(records[0].failure(), Some(reason));
-}
-
-#[test]
-fn a_process_that_dies_during_a_trial_fails_it_and_the_run_goes_on() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    let plan = plan(&options, &super::waiting(&fixture.path("fake")));
-    fixture.hold(1);
-    let lab = std::thread::spawn(move || {
-        crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap()
-    });
-    let program = fixture.wait_for_held();
-    fixture.kill("well");
-    // The program itself succeeds, unless the lab notices the death first and ends it.
-    fixture.release(program);
-    let outcome = lab.join().unwrap();
-    assert_eq!((outcome.measured, outcome.failed), (5, 1));
-    let records = trials(&outcome.folder);
-    let reason = records[0].failure();
-    assert_eq!(
-        reason,
-        Some("server exited during the trial (signal: 9 (SIGKILL))")
-    );
-    fixture.assert_no_processes_left();
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use report::record::Record;
 
 use super::{metric, run, shell};
-use crate::Experiment;
 use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
 
@@ -46,17 +45,6 @@ fn values_are_found_by_path_and_expression_in_both_outputs_and_reduced() {
     assert_eq!(measured.series["series"], [5.0, 1.0, 9.0, 1.0]);
     assert_eq!(measured.series.len(), 1);
     assert_eq!(measured.metric("absent"), None);
-}
-
-#[test]
-fn a_trial_without_a_metric_that_is_not_optional_fails() {
-    let fixture = Fixture::new();
-    let tables = table("rate", "regex = 'rate ([0-9]+)'", "");
-    let record = shell(&fixture.options(), "echo the rate is 7", &tables);
-    assert_eq!(
-        record.failure(),
-        Some("no value of metric `rate` in the output")
-    );
 }
 
 #[test]
@@ -141,20 +129,5 @@ fn energy_or_its_proxies_are_in_every_record_and_given_for_each_request() {
         let each = record.measured().unwrap();
         let each = each.metric("proxy_processor_time_per_request_ns");
         assert_eq!(each, of_requests.then_some(total / 100.0), "{record:?}");
-    }
-}
-
-#[test]
-fn the_metric_of_requests_must_be_declared_and_be_a_number_of_them() {
-    for (unit, name) in [("s", "answers"), ("count", "answer")] {
-        let tables = format!(
-            "repeats = 1\n[program]\ncommand = [\"true\"]\ntimeout = \"1s\"\nrequests = \"{name}\"\n\
-             [[metric]]\nname = \"answers\"\nunit = \"{unit}\"\njson = \"a\"\n"
-        );
-        let head = "question = \"Why?\"\nseed = 5\n";
-        let refused = Experiment::parse("any", "any.toml", &format!("{head}{tables}"));
-        let refused = refused.unwrap_err().to_string();
-        let expected = format!("`requests` in [program] is `{name}`, which is no [[metric]]");
-        assert_has(&refused, expected);
     }
 }
