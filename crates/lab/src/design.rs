@@ -233,13 +233,10 @@ impl Design {
         })?;
         self.cross(&read, |_| true);
         self.define_all(kind, &rows, &[])?;
-        // The steps keep the order of the file.
         let is_ladder = |it: &Factor| it.name == ladder.name;
         if let Some(at) = self.factors.iter().position(is_ladder) {
             let steps = self.factors.remove(at);
-            let names = ladder.step.iter().map(|it| Value::from(it.name.as_str()));
-            let values = names.collect();
-            self.factors.push(Factor { values, ..steps });
+            self.factors.push(steps);
         }
         Ok(())
     }

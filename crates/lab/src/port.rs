@@ -13,7 +13,6 @@ use hosts::Hosts;
 
 /// The kernel's port range for outgoing connections.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// Lowest port tried.
 const LOWEST: u16 = 10_240;
 
 /// Number of ports assigned by this process, so that a port in use is not assigned again.

@@ -25,7 +25,6 @@ mod guard;
 
 pub(crate) use guard::ProcessGuard;
 
-/// Why a wait for children ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitResult {
     /// The child with this index has exited; of several, the one with the lowest index.
@@ -137,7 +136,6 @@ impl Process {
             .map_err(|error| TrialError::Failed(format!("{name} could not be started: {error}")))
     }
 
-    /// Just before the process was created.
     pub(crate) fn began(&self) -> Instant {
         self.began
     }

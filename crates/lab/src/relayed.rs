@@ -8,7 +8,6 @@ use hosts::{DirectionCounts, RelayRecord};
 /// Why a trial is invalid whose relay added to the link's delay.
 pub(crate) const LIMITED: &str = "the relay of the link was late, or dropped frames";
 
-/// A metric: name, title, unit, and its value.
 type RelayMetric = (
     &'static str,
     &'static str,

@@ -154,7 +154,6 @@ fn ended(outcome: &RunOutcome) -> String {
     }
 }
 
-/// Prefix of the reasons of trials that were not tried.
 const NOT_TRIED: &str = "not tried";
 
 struct Run<'a> {
@@ -164,9 +163,7 @@ struct Run<'a> {
     stop_signals: &'a StopSignals,
     folder: RunFolder,
     done: Vec<Record>,
-    /// The identities of `done`.
     places: HashSet<String>,
-    /// Groups of trials that are no longer tried.
     abandoned: HashSet<String>,
     /// The estimate of each cell before the run, by stage.
     likely: Vec<Vec<Duration>>,

@@ -120,7 +120,6 @@ fn difference_of_hosts(path: &Path, host: &Host) -> Option<String> {
     (!differences.is_empty()).then(|| differences.join("; "))
 }
 
-/// The error for a run that began on another host.
 fn elsewhere(path: &Path, difference: &str, remedy: &str) -> Error {
     let problem = format!(
         "contains a run that began on another host, or before this host changed ({difference}): \

@@ -8,7 +8,6 @@ mod program;
 pub(crate) mod records;
 pub(crate) mod repository;
 
-/// Asserts that a text has a part.
 #[track_caller]
 pub(crate) fn assert_has(text: impl AsRef<str>, part: impl AsRef<str>) {
     let (text, part) = (text.as_ref(), part.as_ref());

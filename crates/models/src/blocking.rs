@@ -79,7 +79,6 @@ const METRICS: [(&str, &str, &str, Better); 16] = [
     ("disk_share", "time that the disk works", "share", Better::Neither),
 ];
 
-/// The simulated server.
 #[derive(Debug, Clone)]
 struct Blocking {
     strategy: Strategy,
@@ -165,7 +164,6 @@ impl Blocking {
     }
 }
 
-/// A request on a connection.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     file: usize,

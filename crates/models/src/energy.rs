@@ -62,7 +62,6 @@ const LINES: [(&str, usize); 4] = [(NAMES[0], 0), (NAMES[1], 1), (NAMES[2], 2), 
 
 const SYSTEMS: [(&str, Which); 2] = [("linux", Which::Linux), ("libos", Which::Libos)];
 
-/// The curves of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Series {
     LinuxDefault,
@@ -83,7 +82,6 @@ const SERIES: [(&str, Series); 6] = [
     ("bypass", Series::Bypass),
 ];
 
-/// A trial of this model.
 #[derive(Debug, Clone)]
 struct Energy {
     machine: Machine,
@@ -109,7 +107,6 @@ enum Part {
     Day(Day),
 }
 
-/// The names of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PartName {
     Points,

@@ -70,7 +70,6 @@ const STEPS: [(&str, Step); 5] = [
     ("conversion", Step::Conversion),
 ];
 
-/// The trial that the settings describe.
 fn read(settings: &Settings<'_>) -> Result<Trial, String> {
     let time_ns = |name| Ok::<u64, String>((settings.number(name)? * 1e3).round() as u64);
     let clients = settings.count("threads")?;
@@ -131,7 +130,6 @@ fn network(settings: &Settings<'_>, late_ns: u64) -> Result<NetworkFaults, Strin
     Ok(faults)
 }
 
-/// A trial, and what the laboratory asks of it.
 struct Packets(Trial);
 
 impl Simulate for Packets {

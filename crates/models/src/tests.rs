@@ -32,7 +32,6 @@ fn experiment(tables: &str) -> Result<Experiment, Error> {
     LABORATORY.parse("queue", "queue.toml", &format!("{head}{tables}"))
 }
 
-/// The records of a run into a folder of its own.
 fn run(runs: &Path, seed: u64, tables: &str) -> Vec<Record> {
     let options = Options {
         runs: runs.to_owned(),
@@ -62,7 +61,6 @@ fn values(records: &[Record], service: &str, metric: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Two laws of service at half of the capacity, fifteen trials of each.
 const HALF: &str = "repeats = 15\n[settings]\nrate = \"5k\"\nrequests = 20_000\n\
                     [[factor]]\nname = \"service\"\nvalues = [\"exponential\", \"fixed\"]\n";
 

@@ -211,7 +211,7 @@ fn check_metrics(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     }
     known.extend(own.into_iter().map(|it| it.name));
     for (nth, metric) in setup.metric.iter().enumerate() {
-        if known.iter().any(|it| *it == metric.name) {
+        if known.contains(&metric.name) {
             let problem = "is measured of every trial: remove the table, or choose another name";
             return Err(Violation::new("[[metric]]", nth, "name", problem));
         }

@@ -10,7 +10,6 @@ use power::meter::{Meters, Proxy};
 use power::root::Root;
 use report::record::{Better, Measured, Metric, Unit};
 
-/// Energy of the trial, and for each request.
 const ENERGY_J: &str = "energy_j";
 const ENERGY_PER_REQUEST_UJ: &str = "energy_per_request_uj";
 
@@ -45,7 +44,6 @@ pub(super) fn metrics(of_requests: bool) -> Vec<Metric> {
     metrics
 }
 
-/// Meters that run while the program does.
 #[derive(Debug)]
 pub(super) struct EnergyWindow {
     root: Root,

@@ -32,10 +32,8 @@ pub(super) struct MetricTable {
     reduce: Reduce,
     #[serde(default = "mean", skip_serializing_if = "is_mean")]
     across: Reduce,
-    /// Whether the values are kept as a series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) series: bool,
-    /// Whether a trial without a value succeeds nevertheless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
 }
@@ -89,7 +87,6 @@ impl MetricTable {
         )
     }
 
-    /// All values in an output, in order.
     fn values(&self, output: &str) -> Values {
         let mut values = Values::default();
         if let Some(path) = &self.json {
@@ -127,12 +124,9 @@ fn number(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// What an output has for a metric.
 #[derive(Debug, Default)]
 struct Values {
-    /// The numbers, in order.
     finite: Vec<f64>,
-    /// Matches that are no finite number.
     others: usize,
 }
 
@@ -337,7 +331,6 @@ pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Viola
 mod tests {
     use super::*;
 
-    /// What an output on standard output has.
     fn measured(tables: &[MetricTable], output: &str) -> Result<Performed, String> {
         let file = |path: &str| match path {
             "there" => Ok("{\"c\": 8}".to_owned()),
@@ -392,6 +385,25 @@ mod tests {
         assert_eq!(value("json = \"c\"\nfile = \"gone\"", lines), missing);
         let optional = measured(&[table("json = \"c\"\noptional = true")], lines).unwrap();
         assert!(optional.measured.metrics.is_empty());
+    }
+
+    #[test]
+    fn several_values_of_either_output_become_one() {
+        #[rustfmt::skip]
+        let table_of = [("first", 5.0), ("last", 1.0), ("mean", 4.0), ("median", 3.0), ("min", 1.0), ("max", 9.0), ("sum", 16.0), ("count", 4.0)];
+        for (reduce, expected) in table_of {
+            let text = format!("regex = '^v ([0-9]+)'\nreduce = \"{reduce}\"");
+            assert_eq!(
+                value(&text, "v 5\nv 1\nv 9\nv 1\n"),
+                Ok(expected),
+                "{reduce}"
+            );
+        }
+        assert_eq!(value("json = \"late\"", "{\"late\": true}"), Ok(1.0));
+        let warnings = table("regex = '([0-9]+) warnings'\nof = \"stderr\"");
+        let none = |_: &str| Err(String::new());
+        let found = super::measured(&[warnings], "7 warnings", "2 warnings", &none).unwrap();
+        assert_eq!(found.measured.metric("x"), Some(2.0));
     }
 
     #[test]

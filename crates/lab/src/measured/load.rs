@@ -24,7 +24,6 @@ use crate::kind::Violation;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct LoadTable {
-    /// More arguments of `curtail load`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) arguments: Vec<String>,
     /// A program and its arguments that run the generator, such as `chrt`.
@@ -171,7 +170,6 @@ pub(super) struct Load<'a> {
     table: &'a LoadTable,
     /// The keys that were set, in the order of [`KEYS`].
     set: Vec<(&'static str, String)>,
-    /// The whole as the generator reads it.
     pub(super) config: Config,
 }
 
@@ -225,7 +223,6 @@ impl LoadTable {
         }
     }
 
-    /// All problems of the table and of the cells.
     pub(super) fn check(&self, cells: &[Factors]) -> Result<(), Violation> {
         let mut problems = Vec::new();
         let mut problem = |key: &str, problem: String| {
@@ -295,7 +292,6 @@ impl LoadTable {
 }
 
 impl Load<'_> {
-    /// Connections, with the saturating ones.
     pub(super) fn connections(&self) -> u32 {
         self.config.connections + self.config.saturating_connections
     }

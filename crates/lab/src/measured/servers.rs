@@ -167,7 +167,6 @@ fn not_found(server: &ServerTable, program: &str) -> String {
     )
 }
 
-/// The environment variable that names a server's program.
 fn variable(name: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() {
@@ -218,7 +217,6 @@ mod tests {
         settings.try_into::<Setup>().unwrap().server
     }
 
-    /// The servers as they are on a machine.
     fn resolve(
         declared: &[ServerTable],
         options: &Options,

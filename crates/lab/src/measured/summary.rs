@@ -16,7 +16,6 @@ struct Number {
     title: &'static str,
     unit: &'static str,
     better: Better,
-    /// How those of several generators become one.
     across: Reduce,
     of: fn(&Summary) -> Option<f64>,
 }
@@ -96,7 +95,6 @@ const NUMBERS: [Number; 39] = [
     number("gets", "keys read", "count", Neither, Sum, |s| Some(s.gets as f64)),
 ];
 
-/// The metric of the growth of the server's memory for each connection.
 const CONNECTION_BYTES: &str = "server_connection_bytes";
 
 /// The distributions: prefix, title, which way is better, and the distribution.
@@ -170,7 +168,6 @@ fn is_bound(distribution: &LatencyDistribution, suffix: &str, percentile: Option
     }
 }
 
-/// Parses a summary.
 pub(super) fn parse(text: &str) -> Result<Summary, String> {
     let summary: Summary = serde_json::from_str(text)
         .map_err(|error| format!("the generator's summary cannot be read: {error}"))?;
@@ -195,13 +192,11 @@ pub(super) fn find(output: &str) -> Option<Result<Summary, String>> {
     output.lines().rev().find(is_summary).map(parse)
 }
 
-/// A measurement, with its histograms.
 #[derive(Debug)]
 pub(super) struct Summarised {
     pub(super) measured: Measured,
     /// Of each name, base64 of HDR V2.
     pub(super) histograms: Vec<(&'static str, String)>,
-    /// Requests that the server answered in the interval.
     pub(super) answers: f64,
 }
 
@@ -524,21 +519,13 @@ mod tests {
         assert_eq!(fault(|it| it.lost_connections = 2), Some(Failing));
         assert_eq!(fault(|it| it.failures.timed_out = 2), Some(Failing));
         // What a late generator loses may be its own fault; an error is not.
-        let late = |it: &mut Summary| it.generator_limited = true;
-        assert_eq!(
-            fault(|it| {
-                late(it);
-                it.failures.timed_out = 2
-            }),
-            Some(Invalid)
-        );
-        assert_eq!(
-            fault(|it| {
-                late(it);
-                it.errors = 2
-            }),
-            Some(Failing)
-        );
+        for (errors, timed_out, class) in [(0, 2, Invalid), (2, 0, Failing)] {
+            let late = |it: &mut Summary| {
+                it.generator_limited = true;
+                (it.errors, it.failures.timed_out) = (errors, timed_out);
+            };
+            assert_eq!(fault(late), Some(class));
+        }
     }
 
     #[test]

@@ -31,10 +31,8 @@ pub(super) struct Task<'a> {
     /// What precedes `stdout` in the names of its logs, if anything.
     pub(super) log: String,
     pub(super) command: &'a [String],
-    /// Empty: there is no input.
     pub(super) input: &'a [String],
     pub(super) environment: &'a BTreeMap<String, String>,
-    /// The host that starts the command.
     pub(super) side: Side,
     pub(super) cpus: &'a [usize],
     pub(super) goes_first: bool,
@@ -210,7 +208,6 @@ impl Task<'_> {
         })
     }
 
-    /// A message on a client.
     fn message(&self, number: usize, what: &str) -> String {
         match self.clients {
             1 => format!("{}{what}", self.prefix),
@@ -218,7 +215,6 @@ impl Task<'_> {
         }
     }
 
-    /// Fails if the client has taken too long.
     fn check_deadline(&self, client: &Client, now: Instant) -> Result<(), TrialError> {
         if now < client.process.began() + self.timeout {
             return Ok(());

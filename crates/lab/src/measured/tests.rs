@@ -153,7 +153,7 @@ fn wrong_tables_of_a_disk_and_of_levels_are_refused() {
     let disk = "[disk]\nlaw = \"ssd\"\nsize = \"64MiB\"\nfill = \"true\"\ntimeout = \"9s\"\n";
     let level = "[capacity]\nmetric = \"rate\"\ntrials = 3\n";
     let changed = |table: &str, from: &str, to: &str| {
-        assert_has(&table, from);
+        assert_has(table, from);
         refusal(LAST, &format!("{LAST}{}", table.replace(from, to)))
     };
     #[rustfmt::skip]
@@ -219,7 +219,6 @@ fn text(factors: &str) -> String {
     text.replace(own, factors)
 }
 
-/// The load of a cell as the generator has it.
 fn load_at(setup: &Setup, cell: &Factors) -> ::load::Config {
     setup.load.as_ref().unwrap().at(cell).unwrap().config
 }
@@ -227,7 +226,6 @@ fn load_at(setup: &Setup, cell: &Factors) -> ::load::Config {
 const LEVELS: &str = "[[factor]]\nname = \"level\"\nvalues = [0.5, 1.1]\n";
 const DEPTHS: &str = "[[factor]]\nname = \"depth\"\nvalues = [1, 4]\n";
 
-/// A capacity trial of `server`.
 fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Record {
     let flag = Flag {
         lower_bound: generator_limited,
@@ -245,7 +243,6 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Record 
     }
 }
 
-/// A cell of `server` with these numbers.
 fn at(server: &str, numbers: &[(&str, f64)]) -> Factors {
     let mut cell = Factors::from([(SERVER.to_owned(), Value::from(server))]);
     let numbers = numbers.iter();
@@ -260,7 +257,6 @@ fn capacity_rps(done: &[Record], cell: &Factors) -> Option<f64> {
         .map(|it| it.rps.value)
 }
 
-/// The offered rate of a cell after the trials `done`.
 fn offered_rps(setup: &Setup, done: &[Record], cell: &Factors) -> Result<Option<f64>, String> {
     let resolved = setup.resolve_trial("sweep", cell, done)?;
     Ok(resolved.settings.get(OFFERED_RPS).copied())

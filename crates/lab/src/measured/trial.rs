@@ -323,7 +323,6 @@ impl Staged<'_> {
         Ok(self.hosts.clients() * load.config.threads as usize > processors)
     }
 
-    /// Runs a program on all clients.
     fn run_program(&self, table: &ProgramTable, beside: &[Running]) -> Result<Done, TrialError> {
         let task = Task {
             success: &table.success,
@@ -369,7 +368,6 @@ impl Staged<'_> {
         })
     }
 
-    /// What the summaries and the output of the clients say.
     fn summarised(
         &self,
         summaries: &[Summary],
@@ -425,7 +423,6 @@ impl Staged<'_> {
         })
     }
 
-    /// The declared metrics of a client's output and files.
     fn read_metrics(&self, metrics: &[MetricTable], of: &Ended) -> Result<Performed, TrialError> {
         if metrics.is_empty() {
             return Ok(Performed::default());
@@ -442,7 +439,6 @@ impl Staged<'_> {
     }
 }
 
-/// What is read at the ends of the measured interval.
 struct Windows<'a> {
     interval: Interval<'a>,
     hosts: &'a Hosts,
@@ -454,7 +450,6 @@ struct Windows<'a> {
 }
 
 impl Windows<'_> {
-    /// Returns after which time to look again.
     fn advance(&mut self) -> Result<Duration, TrialError> {
         if let Some(edge) = self.interval.advance() {
             // Its counters are as of now, and the relay's wait until they are taken.

@@ -36,7 +36,6 @@ pub(crate) struct Total {
     pub(crate) likely: Duration,
     /// The time that it cannot exceed.
     pub(crate) most: Duration,
-    /// Trials, at most.
     trials: u64,
 }
 

@@ -11,7 +11,6 @@ pub(crate) fn plan(count: usize) -> Plan {
     plan_with(count, "")
 }
 
-/// As [`plan`], with more tables in the file.
 pub(crate) fn plan_with(count: usize, tables: &str) -> Plan {
     let levels: Vec<String> = (1..=count)
         .map(|it| (it as f64 / 10.0).to_string())

@@ -162,7 +162,7 @@ fn two_labs_do_not_share_a_folder() {
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
     let (folder, _) = open(&plan, &host, &options).unwrap();
     let error = open(&plan, &host, &options).unwrap_err().to_string();
-    assert_has(&error, &format!("(process {})", std::process::id()));
+    assert_has(&error, format!("(process {})", std::process::id()));
     drop(folder);
     assert!(open(&plan, &host, &options).is_ok());
 }

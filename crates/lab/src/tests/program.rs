@@ -6,7 +6,6 @@ mod beside;
 mod clients;
 mod output;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -47,44 +46,6 @@ fn shell(options: &Options, script: &str, tables: &str) -> Record {
     let (outcome, mut records) = run(options, &(command + tables));
     assert_eq!((outcome.ending, records.len()), (Ending::Complete, 1));
     records.remove(0)
-}
-
-#[test]
-fn a_pipeline_with_two_factors_gives_exact_sums() {
-    let fixture = Fixture::new();
-    let tables = r#"
-repeats = 2
-[[factor]]
-name = "n"
-values = [10, 1000]
-[[factor]]
-name = "times"
-values = [1, 3]
-[program]
-input = ["seq", "{n}"]
-command = ["awk", '{ s += $1 * {times} } END { printf "sum %.0f\n", s }']
-timeout = "60s"
-[[metric]]
-name = "sum"
-unit = "count"
-regex = 'sum ([0-9]+)'
-"#;
-    let (outcome, records) = run(&fixture.options(), tables);
-    assert_eq!(
-        (outcome.ending, outcome.measured, outcome.failed),
-        (Ending::Complete, 8, 0)
-    );
-    let mut cells = BTreeSet::new();
-    for record in &records {
-        let [n, times] = ["n", "times"].map(|it| record.factors[it].number().unwrap());
-        assert_eq!(metric(record, "sum"), times * n * (n + 1.0) / 2.0);
-        assert_eq!(metric(record, "exit_status"), 0.0);
-        cells.insert((n as u32, times as u32, record.repeat));
-        let printed = &record.measured().unwrap().artefacts["stdout"];
-        let printed = fs::read_to_string(outcome.folder.join(printed)).unwrap();
-        assert_eq!(printed, format!("sum {:.0}\n", metric(record, "sum")));
-    }
-    assert_eq!(cells.len(), 8);
 }
 
 #[test]

@@ -9,7 +9,6 @@ const LABORATORY: Laboratory = Laboratory {
     shipped: &[],
 };
 
-/// The text of an experiment.
 pub(crate) fn text_of(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
     fs::read_to_string(format!("{folder}/{name}.toml")).unwrap()

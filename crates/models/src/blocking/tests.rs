@@ -3,7 +3,6 @@ use report::record::Factors;
 use super::*;
 use crate::tests::factors;
 
-/// A small server, with these changes.
 fn model(changes: &str) -> Blocking {
     let own = factors(&format!("requests = 20000, warm-draws = 60000, {changes}"));
     let settings = Settings {

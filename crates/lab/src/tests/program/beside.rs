@@ -8,7 +8,6 @@ use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
 use crate::{Experiment, Options};
 
-/// A process beside the program, as a script of the shell.
 fn script(name: &str, script: &str, ready: &str) -> String {
     format!(
         "[[beside]]\nname = \"{name}\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''']\n\
@@ -84,7 +83,7 @@ fn a_process_that_never_becomes_ready_is_named_with_probe_and_time() {
             reason.starts_with("aside was not ready within 100 ms "),
             "{reason}"
         );
-        assert_has(&reason, expected);
+        assert_has(reason, expected);
     }
 }
 
@@ -126,7 +125,6 @@ fn a_process_that_dies_ends_a_program_that_would_go_on() {
     assert!(began.elapsed() < Duration::from_secs(60));
 }
 
-/// Prints a line when it is told to stop.
 const COUNTING: &str =
     "trap \"echo served 42; exit\" TERM; echo ready; while :; do sleep 0.02; done";
 

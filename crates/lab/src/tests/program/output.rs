@@ -11,43 +11,6 @@ fn table(name: &str, source: &str, more: &str) -> String {
 }
 
 #[test]
-fn values_are_found_by_path_and_expression_in_both_outputs_and_reduced() {
-    let fixture = Fixture::new();
-    let found = "regex = '^v ([0-9]+)'";
-    let reduced = [
-        ("first", 5.0),
-        ("last", 1.0),
-        ("mean", 4.0),
-        ("median", 3.0),
-        ("min", 1.0),
-        ("max", 9.0),
-        ("sum", 16.0),
-        ("count", 4.0),
-    ];
-    let mut tables = String::new();
-    for (reduce, _) in reduced {
-        tables += &table(reduce, found, &format!("reduce = \"{reduce}\""));
-    }
-    tables += &table("series", found, "series = true");
-    tables += &table("p99", "json = \"latency.p.1\"", "");
-    tables += &table("is-late", "json = \"late\"", "");
-    tables += &table("warnings", "regex = '([0-9]+) warnings'", "of = \"stderr\"");
-    tables += &table("absent", "json = \"nothing\"", "optional = true");
-    let script = r#"for v in 5 1 9 1; do echo v $v; done; echo 7 warnings; echo 2 warnings >&2
-        echo "{\"latency\": {\"p\": [1, 2.5]}, \"late\": true}"; echo "{not json""#;
-    let record = shell(&fixture.options(), script, &tables);
-    for (reduce, expected) in reduced {
-        assert_eq!(metric(&record, reduce), expected, "{reduce}");
-    }
-    let numbers = ["p99", "is-late", "warnings"].map(|name| metric(&record, name));
-    assert_eq!(numbers, [2.5, 1.0, 2.0]);
-    let measured = record.measured().unwrap();
-    assert_eq!(measured.series["series"], [5.0, 1.0, 9.0, 1.0]);
-    assert_eq!(measured.series.len(), 1);
-    assert_eq!(measured.metric("absent"), None);
-}
-
-#[test]
 fn environment_and_commands_have_the_values_of_the_trial() {
     let fixture = Fixture::new();
     let tables = r#"
