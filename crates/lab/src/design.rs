@@ -233,11 +233,8 @@ impl Design {
         })?;
         self.cross(&read, |_| true);
         self.define_all(kind, &rows, &[])?;
-        let is_ladder = |it: &Factor| it.name == ladder.name;
-        if let Some(at) = self.factors.iter().position(is_ladder) {
-            let steps = self.factors.remove(at);
-            self.factors.push(steps);
-        }
+        // After the settings of its steps.
+        self.factors.sort_by_key(|it| it.name == ladder.name);
         Ok(())
     }
 

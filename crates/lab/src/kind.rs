@@ -42,16 +42,6 @@ impl Violation {
             others: Vec::new(),
         }
     }
-
-    /// All problems of a table as one. None: there are none.
-    pub(crate) fn all(mut problems: Vec<Self>) -> Option<Self> {
-        if problems.is_empty() {
-            return None;
-        }
-        let others = problems.split_off(1);
-        let first = problems.pop()?;
-        Some(Self { others, ..first })
-    }
 }
 
 #[derive(Debug)]

@@ -257,8 +257,10 @@ impl LoadTable {
                 );
             }
         }
-        if let Some(first) = Violation::all(problems) {
-            return Err(first);
+        let mut problems = problems.into_iter();
+        if let Some(first) = problems.next() {
+            let others = problems.collect();
+            return Err(Violation { others, ..first });
         }
         for cell in cells {
             if let Some((key, text)) = self.at(cell).err().unwrap_or_default().pop() {

@@ -101,7 +101,6 @@ fn another_plan_or_build_or_fresh_begins_a_new_run() {
     assert_ne!(path(&plan, &host, &fresh), first);
 }
 
-/// A run is not resumed on another host; the error names the remedy.
 #[test]
 fn a_run_that_began_on_another_host_is_refused() {
     let runs = tempfile::tempdir().unwrap();

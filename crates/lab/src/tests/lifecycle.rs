@@ -14,7 +14,7 @@ use crate::limits::CONSECUTIVE_FAILURES;
 use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
 use crate::tests::records::{only_run, trials};
-use crate::{Ending, Event, Experiment, LineReporter, Options, Reporter, RunOutcome};
+use crate::{Ending, Experiment, LineReporter, Options, RunOutcome};
 
 /// Two servers, two levels, two repeats, two capacity trials: twelve trials.
 fn experiment(second: &str) -> Experiment {
@@ -147,6 +147,13 @@ fn a_run_folder_is_self_contained() {
         assert!(!folder.join(format!("logs/{}.summary", trial.id)).exists());
     }
     assert_has(&told, "12/12  ");
+    let trials: Vec<&str> = told.lines().filter(|it| it.ends_with(" left")).collect();
+    let none = format!("· {} left", units::duration_text(Duration::ZERO));
+    assert_eq!(trials.len(), 12);
+    assert!(
+        !trials[0].ends_with(&none) && trials[11].ends_with(&none),
+        "{told}"
+    );
     assert_has(&told, "all 12 trials recorded, in ");
     fixture.assert_no_processes_left();
 }
@@ -293,39 +300,6 @@ fn ctrl_c_stops_the_children_keeps_the_trials_and_exits_with_130() {
     assert_eq!(lab.wait().unwrap().code(), Some(130));
     fixture.assert_no_processes_left();
     assert_eq!(trials(&only_run(&options)).len(), 3);
-}
-
-#[derive(Default)]
-struct Counter {
-    began: usize,
-    ended: usize,
-    left: Vec<Duration>,
-}
-
-impl Reporter for Counter {
-    fn event(&mut self, event: &Event<'_>) {
-        match event {
-            Event::TrialBegan { .. } => self.began += 1,
-            Event::TrialEnded { progress, .. } => {
-                self.ended += 1;
-                assert_eq!(progress.done, self.ended);
-                self.left.push(progress.left);
-            }
-            _ => {}
-        }
-    }
-}
-
-#[test]
-fn the_time_left_ends_at_zero() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    let plan = second(&fixture, "fake", "well").plan(&options).unwrap();
-    let mut counter = Counter::default();
-    crate::run(&plan, &options, &mut counter).unwrap();
-    assert_eq!((counter.began, counter.ended), (12, 12));
-    assert!(counter.left[0] > Duration::ZERO);
-    assert_eq!(counter.left[11], Duration::ZERO);
 }
 
 #[test]
