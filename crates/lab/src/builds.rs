@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::measured::BUILD;
+use crate::kind::BUILD;
 
 impl Experiment {
     /// The experiment with two builds of these names, whose programs are options of the run. They

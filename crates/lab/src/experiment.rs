@@ -20,7 +20,7 @@ use toml::de::{DeTable, DeValue};
 use crate::design::{Design, FactorSpec, Ladder, Listed};
 use crate::error::{Error, remedy, suggestion};
 use crate::kind::{Entry, Kind, Violation};
-use crate::{kind, limits, location, measured, overlay, rates};
+use crate::{kind, limits, location, overlay, rates};
 
 /// An experiment, read and checked.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct Experiment {
     /// The file's name in messages.
     path: String,
     text: String,
-    /// The kinds that it may be of beside the laboratory's own.
+    /// The kinds that it may be of.
     pub(crate) kinds: &'static [Entry],
     /// Whether it is known by its name alone.
     pub(crate) is_shipped: bool,
@@ -329,8 +329,7 @@ impl Content {
 }
 
 impl Experiment {
-    /// Parses an experiment from `text`, which may be of these `kinds` beside the laboratory's own;
-    /// messages call it `path`.
+    /// Parses an experiment from `text`, which may be of these `kinds`; messages call it `path`.
     pub(crate) fn parse_of(
         kinds: &'static [Entry],
         name: &str,
@@ -399,10 +398,10 @@ impl Experiment {
 
     /// The kind of that name; the default if the file names none.
     fn entry(&self, kind: Option<&Spanned<DeValue<'_>>>) -> Result<Entry, Error> {
-        let name = kind.map_or(Some(measured::NAME), |it| it.get_ref().as_str());
-        let entry = kind::all(self.kinds).find(|it| Some(it.name) == name);
+        let name = kind.map_or(Some(kind::DEFAULT), |it| it.get_ref().as_str());
+        let entry = self.kinds.iter().find(|it| Some(it.name) == name);
         entry.copied().ok_or_else(|| {
-            let names: Vec<&str> = kind::all(self.kinds).map(|it| it.name).collect();
+            let names: Vec<&str> = self.kinds.iter().map(|it| it.name).collect();
             let remedy = remedy(name.unwrap_or_default(), names);
             let problem = format!("is no kind of trial{remedy}");
             self.explain(&Violation::new("", 0, "kind", problem), false)

@@ -248,10 +248,11 @@ pub(crate) struct Resolved {
     pub(crate) notes: Vec<String>,
 }
 
-/// The laboratory's own kind, and `more`.
-pub(crate) fn all(more: &'static [Entry]) -> impl Iterator<Item = &'static Entry> + Clone {
-    std::iter::once(&crate::measured::ENTRY).chain(more)
-}
+/// The kind of experiments that name none.
+pub(crate) const DEFAULT: &str = "measured";
+
+/// The factor whose values are builds of this program, and the placeholder of the build's path.
+pub(crate) const BUILD: &str = "build";
 
 type Read = fn(Located<'_>) -> Result<Box<dyn Kind>, LocatedError>;
 

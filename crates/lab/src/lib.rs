@@ -50,7 +50,7 @@ pub use experiment::Experiment;
 pub use health::complaints;
 pub use kind::Entry;
 pub use laboratory::{Laboratory, Shipped};
-pub use measured::{NeededServer, Needs, needs};
+pub use measured::{MEASURED, NeededServer, Needs, needs};
 pub use pilot::pilot_text;
 pub use plan::{Options, plan_text};
 pub use progress::{BarReporter, Event, LineReporter, Progress, Reporter, for_stderr};

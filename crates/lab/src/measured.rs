@@ -65,7 +65,8 @@ use units::{duration_text, show_duration, show_rate};
 use crate::error::Error;
 use crate::hosts_table::HostsTable;
 use crate::kind::{
-    Context, Entry, Estimate, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
+    BUILD, Context, DEFAULT, Entry, Estimate, Kind, Performed, Resolved, Trial, TrialError,
+    Violation, settings_of,
 };
 use crate::plan::Options;
 use crate::relayed;
@@ -96,13 +97,8 @@ use load::LoadTable;
 use pins::Pins;
 use servers::ServerTable;
 
-/// The factor whose values are builds of this program, and the placeholder of the build's path.
-pub(crate) const BUILD: &str = "build";
-
-/// The name of this kind, which is that of experiments that name none.
-pub(crate) const NAME: &str = "measured";
-
-pub(crate) const ENTRY: Entry = Entry::of::<Setup>(NAME);
+/// The kind of measured trials.
+pub const MEASURED: Entry = Entry::of::<Setup>(DEFAULT);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

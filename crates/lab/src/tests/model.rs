@@ -29,7 +29,7 @@ impl Registry for Toys {
     }];
 }
 
-pub(crate) const KINDS: &[Entry] = &[model::kind::<Toys>()];
+pub(crate) const KINDS: &[Entry] = &[crate::MEASURED, model::kind::<Toys>()];
 
 struct Line(f64);
 

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use crate::{Error, Experiment, Laboratory};
+use crate::{Error, Experiment, Laboratory, Options};
 
 const LABORATORY: Laboratory = Laboratory {
-    kinds: &[],
+    kinds: &[crate::MEASURED],
     shipped: &[],
 };
 
@@ -29,5 +29,11 @@ impl Experiment {
 
     pub(crate) fn parse(name: &str, path: &str, text: &str) -> Result<Self, Error> {
         LABORATORY.parse(name, path, text)
+    }
+}
+
+impl Options {
+    pub(crate) fn new() -> Result<Self, Error> {
+        LABORATORY.options()
     }
 }
