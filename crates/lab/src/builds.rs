@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::measured::BUILD;
+use crate::kind::BUILD;
 
 impl Experiment {
     /// The experiment with two builds of these names, whose programs are options of the run. They
@@ -97,56 +97,39 @@ fn add_factor(file: &mut Table, names: [&str; 2], text: &str) -> Result<(), &'st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::toy::{DICE, FILE};
+    use crate::tests::assert_has;
 
-    #[test]
-    fn the_servers_are_two_builds_with_the_arguments_of_the_first_of_ours() {
-        let smoke = Experiment::load("smoke").unwrap();
-        let file: Table = smoke
-            .of_builds(["a", "b"], None)
-            .unwrap()
-            .toml()
-            .parse()
-            .unwrap();
-        let before: Table = smoke.toml().parse().unwrap();
-        let servers = file["server"].as_array().unwrap();
-        let names: Vec<_> = servers
-            .iter()
-            .map(|it| it["name"].as_str().unwrap())
-            .collect();
-        assert_eq!(names, ["a", "b"]);
-        for server in servers {
-            assert_eq!(server["arguments"], before["server"][0]["arguments"]);
-        }
-        // All else is as it was.
-        for key in ["load", "factor", "repeats", "quick", "question"] {
-            assert_eq!(file[key], before[key], "{key}");
-        }
+    /// The file of an experiment, and that with two builds.
+    fn of_builds(name: &str) -> [Table; 2] {
+        let experiment = Experiment::load(name).unwrap();
+        let of_builds = experiment.of_builds(["a", "b"], None).unwrap();
+        [experiment.toml(), of_builds.toml()].map(|it| it.parse().unwrap())
     }
 
     #[test]
-    fn the_builds_have_the_arguments_of_the_server_that_is_named() {
+    fn the_servers_are_two_builds_with_the_arguments_of_one_of_ours() {
+        let [before, file] = of_builds("smoke");
+        let servers = file["server"].as_array().unwrap();
+        let names: Vec<_> = servers.iter().map(|it| it["name"].as_str()).collect();
+        assert_eq!(names, [Some("a"), Some("b")]);
+        for server in servers {
+            assert_eq!(server["arguments"], before["server"][0]["arguments"]);
+        }
+        for key in ["load", "factor", "repeats", "quick", "question"] {
+            assert_eq!(file[key], before[key], "{key}");
+        }
         let gets = Experiment::load("echo-gets").unwrap();
-        let of_builds = gets.of_builds(["a", "b"], Some("events")).unwrap();
-        let file: Table = of_builds.toml().parse().unwrap();
+        let named = gets.of_builds(["a", "b"], Some("events")).unwrap();
+        let file: Table = named.toml().parse().unwrap();
         for server in file["server"].as_array().unwrap() {
             let arguments = server["arguments"].as_array().unwrap();
             assert!(arguments.contains(&"events".into()), "{arguments:?}");
         }
-        // A server of another program is none of them.
-        let refused = |server| gets.of_builds(["a", "b"], Some(server)).unwrap_err();
-        let error = refused("memcached").to_string();
-        assert!(error.contains("there are rings, events"), "{error}");
-        let instructions = Experiment::load("instructions").unwrap();
-        assert!(instructions.of_builds(["a", "b"], Some("server")).is_err());
     }
 
     #[test]
     fn the_builds_of_a_program_are_the_first_factor() {
-        let instructions = Experiment::load("instructions").unwrap();
-        let of_builds = instructions.of_builds(["a", "b"], None).unwrap();
-        let file: Table = of_builds.toml().parse().unwrap();
-        let before: Table = instructions.toml().parse().unwrap();
+        let [before, file] = of_builds("instructions");
         let factors = file["factor"].as_array().unwrap();
         assert_eq!(factors[0]["name"].as_str(), Some("build"));
         assert_eq!(factors[0]["values"], Value::from(vec!["a", "b"]));
@@ -154,28 +137,38 @@ mod tests {
         for key in ["program", "beside", "metric", "repeats", "quick"] {
             assert_eq!(file[key], before[key], "{key}");
         }
-        // Its builds are named once.
-        assert!(of_builds.of_builds(["c", "d"], None).is_err());
     }
 
     #[test]
     fn an_experiment_without_a_server_of_ours_is_refused() {
-        let dice = Experiment::parse_of(&[DICE], "dice", "dice.toml", FILE).unwrap();
-        let error = dice.of_builds(["a", "b"], None).unwrap_err().to_string();
-        assert!(error.contains("`{build}`"), "{error}");
-        let other = Experiment::load("tier-extstore").unwrap();
-        let error = other.of_builds(["a", "b"], None).unwrap_err().to_string();
-        assert!(error.contains("`{build}`"), "{error}");
         let smoke = Experiment::load("smoke").unwrap();
-        let text = smoke.toml().replace(
-            "[[server]]\nname = \"curtail\"",
-            "[[server]]\nname = \"curtail\"\nprogram = \"x\"",
-        );
+        let ours = "[[server]]\nname = \"curtail\"";
+        let text = smoke
+            .toml()
+            .replace(ours, &format!("{ours}\nprogram = \"x\""));
         let other = Experiment::parse("other", "other.toml", &text).unwrap();
-        let error = other.of_builds(["a", "b"], None).unwrap_err().to_string();
-        assert!(
-            error.contains("other.toml") && error.contains("of this build"),
-            "{error}"
-        );
+        let instructions = Experiment::load("instructions").unwrap();
+        for (experiment, server, expected) in [
+            (
+                Experiment::load("tier-extstore").unwrap(),
+                None,
+                "`{build}`",
+            ),
+            (
+                instructions.of_builds(["a", "b"], None).unwrap(),
+                None,
+                "`build` twice",
+            ),
+            (instructions, Some("server"), "it has no [[server]] tables"),
+            (
+                Experiment::load("echo-gets").unwrap(),
+                Some("memcached"),
+                "there are rings, events",
+            ),
+            (other, None, "other.toml: no server is of this build"),
+        ] {
+            let refused = experiment.of_builds(["a", "b"], server).unwrap_err();
+            assert_has(refused.to_string(), expected);
+        }
     }
 }

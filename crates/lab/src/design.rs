@@ -19,27 +19,20 @@ use crate::kind::{Kind, Violation};
 use crate::limits;
 use crate::{placeholder, rates};
 
-/// A factor as a file declares it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct FactorSpec {
     name: String,
     values: Vec<Value>,
-    #[serde(default)]
     unit: Option<String>,
-    #[serde(default)]
     title: Option<String>,
-    #[serde(default)]
     phrase: Option<String>,
-    #[serde(default)]
     reference: Option<Value>,
-    #[serde(default)]
     with: Option<String>,
     #[serde(default)]
     only: BTreeMap<String, Vec<Value>>,
 }
 
-/// The `[[cell]]` tables of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Listed {
     cells: Vec<Factors>,
@@ -68,7 +61,6 @@ impl Listed {
     }
 }
 
-/// The entries of a table in the order of the file.
 struct InOrder(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for InOrder {
@@ -117,7 +109,6 @@ impl Ladder {
     }
 }
 
-/// The factors of an experiment and the cells that they make.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Design {
     pub(crate) factors: Vec<Factor>,
@@ -242,14 +233,8 @@ impl Design {
         })?;
         self.cross(&read, |_| true);
         self.define_all(kind, &rows, &[])?;
-        // The steps keep the order of the file.
-        let is_ladder = |it: &Factor| it.name == ladder.name;
-        if let Some(at) = self.factors.iter().position(is_ladder) {
-            let steps = self.factors.remove(at);
-            let names = ladder.step.iter().map(|it| Value::from(it.name.as_str()));
-            let values = names.collect();
-            self.factors.push(Factor { values, ..steps });
-        }
+        // After the settings of its steps.
+        self.factors.sort_by_key(|it| it.name == ladder.name);
         Ok(())
     }
 
@@ -438,7 +423,6 @@ fn read_rows(kind: &dyn Kind, rows: &[Factors]) -> Result<Vec<Factors>, (usize, 
     rows.iter().enumerate().map(read).collect()
 }
 
-/// The rows of factors that advance together.
 fn zip(kind: &dyn Kind, group: &[&FactorSpec]) -> Result<Vec<Factors>, String> {
     let len = group.first().map_or(0, |first| first.values.len());
     let only = group.first().map(|first| &first.only);

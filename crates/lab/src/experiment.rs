@@ -20,7 +20,7 @@ use toml::de::{DeTable, DeValue};
 use crate::design::{Design, FactorSpec, Ladder, Listed};
 use crate::error::{Error, remedy, suggestion};
 use crate::kind::{Entry, Kind, Violation};
-use crate::{kind, limits, location, measured, overlay, rates};
+use crate::{kind, limits, location, overlay, rates};
 
 /// An experiment, read and checked.
 #[derive(Debug, Clone)]
@@ -29,33 +29,27 @@ pub struct Experiment {
     pub name: String,
     /// The file's name in messages.
     path: String,
-    /// The file's text.
     text: String,
-    /// The kinds that it may be of beside the laboratory's own.
+    /// The kinds that it may be of.
     pub(crate) kinds: &'static [Entry],
     /// Whether it is known by its name alone.
     pub(crate) is_shipped: bool,
 }
 
-/// The keys that every kind of experiment has.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct General {
     pub(crate) question: String,
-    /// The study that it belongs to.
-    #[serde(default)]
     pub(crate) study: Option<String>,
     /// The published figure or table that it repeats.
-    #[serde(default)]
     pub(crate) after: Option<String>,
     /// How long a trial usually takes.
-    #[serde(default)]
-    takes: Option<Takes>,
+    #[serde(default, with = "location::optional_duration")]
+    takes: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) repeats: RepeatsSpec,
     #[serde(default)]
     retries: u32,
-    #[serde(default)]
     answer: Option<Answer>,
     #[serde(default)]
     figures: Vec<String>,
@@ -69,7 +63,6 @@ pub(crate) struct General {
     factor: Vec<FactorSpec>,
     #[serde(default)]
     cell: Listed,
-    #[serde(default)]
     ladder: Option<Ladder>,
 }
 
@@ -116,10 +109,6 @@ const GENERAL: [&str; 17] = [
     "kind",
     "quick",
 ];
-
-/// `takes = "1.5s"`.
-#[derive(Debug, Clone, Copy, Deserialize)]
-struct Takes(#[serde(with = "location::duration_text")] Duration);
 
 /// `repeats = 15`, or `repeats = { least = 5, most = 30, metric = "…", width = 0.05 }`.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,7 +162,6 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// The factors and cells.
     pub(crate) fn design(&self) -> Result<Design, Violation> {
         Design::of(
             &*self.kind,
@@ -202,7 +190,6 @@ impl Content {
         Ok(figures)
     }
 
-    /// The first problem of the values.
     fn check(&self) -> Result<(), Violation> {
         let at_top = |key, problem: String| Err(Violation::new("", 0, key, problem));
         if self.general.question.trim().is_empty() {
@@ -319,7 +306,7 @@ impl Content {
             quick: false,
             seed: self.general.seed,
             retries: self.general.retries,
-            takes_ns: self.general.takes.map(|it| it.0.as_nanos() as u64),
+            takes_ns: self.general.takes.map(|it| it.as_nanos() as u64),
             notes: Vec::new(),
             settings: settings.map_err(problem)?,
             metrics: self.kind.metrics(),
@@ -345,8 +332,7 @@ impl Content {
 }
 
 impl Experiment {
-    /// Parses an experiment from `text`, which may be of these `kinds` beside the laboratory's own;
-    /// messages call it `path`.
+    /// Parses an experiment from `text`, which may be of these `kinds`; messages call it `path`.
     pub(crate) fn parse_of(
         kinds: &'static [Entry],
         name: &str,
@@ -415,10 +401,10 @@ impl Experiment {
 
     /// The kind of that name; the default if the file names none.
     fn entry(&self, kind: Option<&Spanned<DeValue<'_>>>) -> Result<Entry, Error> {
-        let name = kind.map_or(Some(measured::NAME), |it| it.get_ref().as_str());
-        let entry = kind::all(self.kinds).find(|it| Some(it.name) == name);
+        let name = kind.map_or(Some(kind::DEFAULT), |it| it.get_ref().as_str());
+        let entry = self.kinds.iter().find(|it| Some(it.name) == name);
         entry.copied().ok_or_else(|| {
-            let names: Vec<&str> = kind::all(self.kinds).map(|it| it.name).collect();
+            let names: Vec<&str> = self.kinds.iter().map(|it| it.name).collect();
             let remedy = remedy(name.unwrap_or_default(), names);
             let problem = format!("is no kind of trial{remedy}");
             self.explain(&Violation::new("", 0, "kind", problem), false)

@@ -42,7 +42,6 @@ pub fn complaints(run: &Run, fail_above: Option<f64>) -> Vec<String> {
     complaints
 }
 
-/// The cells of which no trial succeeded, in words.
 fn broken(run: &Run) -> Vec<String> {
     let sound = run.records.iter().filter(|it| !is_failing(it));
     let sound: HashSet<(&str, u32)> = sound.map(|it| (it.stage.as_str(), it.cell)).collect();

@@ -22,22 +22,17 @@ use crate::kind::Violation;
 use crate::location;
 use hosts::{Error, Hosts, Layout, Link};
 
-/// The prefix of the factors that change the hosts.
 const PREFIX: &str = "host.";
-/// The keys that may be factors.
 const KEYS: [&str; 4] = ["clients", "delay", "jitter", "loss"];
 
-/// Where servers and clients run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(crate) struct HostsTable {
     pub(crate) kind: HostsKind,
-    /// Number of client hosts.
     pub(crate) clients: u8,
     /// Whether a real-time thread measures the stalls of the server's first processor.
     pub(crate) detect_stalls: bool,
     /// Delay and loss between the server and each client. None: a device pair, without a relay.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) link: Option<LinkTable>,
 }
 
@@ -73,25 +68,19 @@ impl Default for HostsTable {
 }
 
 impl HostsTable {
-    /// Whether the table says nothing.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether a factor of that name changes the hosts.
     pub(crate) fn is_factor(name: &str) -> bool {
         name.starts_with(PREFIX)
     }
 
-    /// Whether the hosts are network namespaces.
     pub(crate) fn has_namespaces(&self) -> bool {
         self.kind == HostsKind::Namespaces
     }
 
     /// The table of a cell: with the values of its factors `host.*`.
-    ///
-    /// # Errors
-    /// The problem, which follows the name of a factor in a sentence.
     pub(crate) fn at(&self, cell: &Factors) -> Result<Self, String> {
         let mut table = self.clone();
         for (name, value) in cell {
@@ -131,30 +120,32 @@ impl HostsTable {
     }
 
     fn read_factor(&self, name: &str, key: &str, values: &[Value]) -> Result<Factor, String> {
+        let link = |of: fn(&LinkTable) -> f64| self.link.as_ref().map(of);
+        let ns = Unit::nanoseconds;
         let (title, phrase, unit, own) = match key {
             "clients" => (
                 "client hosts",
-                "with {} client hosts",
+                "{} client hosts",
                 Unit::count(),
                 Some(f64::from(self.clients)),
             ),
             "delay" => (
                 "delay of the link",
-                "with a delay of {}",
-                Unit::nanoseconds(),
-                self.link.as_ref().map(|it| it.delay.as_nanos() as f64),
+                "a delay of {}",
+                ns(),
+                link(|it| it.delay.as_nanos() as f64),
             ),
             "jitter" => (
                 "jitter of the link",
-                "with a jitter of {}",
-                Unit::nanoseconds(),
-                self.link.as_ref().map(|it| it.jitter.as_nanos() as f64),
+                "a jitter of {}",
+                ns(),
+                link(|it| it.jitter.as_nanos() as f64),
             ),
             "loss" => (
                 "loss of the link",
-                "with a loss of {}",
+                "a loss of {}",
                 Unit::share(),
-                self.link.as_ref().map(|it| it.loss),
+                link(|it| it.loss),
             ),
             _ => return Err(unknown(key)),
         };
@@ -167,7 +158,7 @@ impl HostsTable {
         let mut factor = Factor::new(name, values);
         factor.title = title.to_owned();
         factor.unit = Some(unit);
-        factor.phrase = Some(phrase.to_owned());
+        factor.phrase = Some(format!("with {phrase}"));
         let own = own.map(Value::from);
         factor.reference = own.filter(|it| factor.values.contains(it));
         Ok(factor)
@@ -237,9 +228,6 @@ impl HostsTable {
 
     /// Creates the hosts. The server's host processes what it receives on `server_cpus`, each
     /// client's on `client_cpus`.
-    ///
-    /// # Errors
-    /// This process may not create namespaces, or `ip` is missing: what to do about it.
     pub(crate) fn open(
         &self,
         seed: u64,
@@ -252,34 +240,21 @@ impl HostsTable {
         }
     }
 
-    /// The table with the most clients of these cells.
     pub(crate) fn largest(&self, cells: &[Factors]) -> Self {
         let tables = cells.iter().filter_map(|cell| self.at(cell).ok());
         let largest = tables.max_by_key(|it| it.clients);
         largest.unwrap_or_else(|| self.clone())
     }
 
-    /// The hosts in words, for the plan and the report. `factors` are the names of factors, some of
-    /// which may change the hosts.
-    pub(crate) fn words<'a>(&self, factors: impl IntoIterator<Item = &'a str>) -> String {
-        let own = factors.into_iter().filter(|it| Self::is_factor(it));
-        let own: Vec<&str> = own.collect();
+    /// The hosts in words, for the plan.
+    pub(crate) fn words(&self) -> String {
+        let clients = report::plural(u64::from(self.clients), "client");
         if !self.has_namespaces() {
-            let clients = match (own.is_empty(), self.clients) {
-                (false, _) => ", with several clients".to_owned(),
-                (true, 1) => String::new(),
-                (true, count) => format!(", with {count} clients"),
+            return match self.clients {
+                1 => "this machine, over loopback".to_owned(),
+                _ => format!("this machine, over loopback, with {clients}"),
             };
-            return format!("this machine, over loopback{clients}");
         }
-        if !own.is_empty() {
-            let names = own.join(", ");
-            return format!("network namespaces of a server and clients, which differ in {names}");
-        }
-        let clients = match self.clients {
-            1 => "1 client".to_owned(),
-            count => format!("{count} clients"),
-        };
         let link = match &self.link {
             None => "joined by device pairs, without a delay".to_owned(),
             Some(link) => format!(

@@ -13,7 +13,6 @@ use crate::limits;
 /// Notices the start and the end of the interval, to within [`limits::INTERVAL_POLL`].
 #[derive(Debug)]
 pub(crate) struct Interval<'a> {
-    /// The generator's output.
     output: &'a Path,
     /// The lines of the warm-up.
     lines: usize,
@@ -31,7 +30,6 @@ enum Phase {
     After,
 }
 
-/// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edge {
     Begin,
@@ -64,7 +62,6 @@ impl<'a> Interval<'a> {
         }
     }
 
-    /// What has happened since the last call.
     pub(crate) fn advance(&mut self) -> Option<Edge> {
         match self.phase {
             Phase::Before => {

@@ -20,25 +20,20 @@ use crate::plan::Options;
 use crate::process::StopSignals;
 use crate::run_folder::RunFolder;
 
-/// A problem of an experiment file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub(crate) struct Violation {
     /// The header of the table, such as `[load]` or `[[server]]`; empty for the top of the file.
-    pub table: String,
+    pub(crate) table: String,
     /// Which of the tables of that header, from 0.
-    pub nth: usize,
-    /// The key.
-    pub key: String,
+    pub(crate) nth: usize,
+    pub(crate) key: String,
     /// What is wrong with the key's value: follows the key in a sentence.
-    pub problem: String,
-    /// Other problems of the same table.
-    pub others: Vec<Violation>,
+    pub(crate) problem: String,
+    pub(crate) others: Vec<Violation>,
 }
 
 impl Violation {
-    /// The problem of a key in the `nth` table with that header.
-    #[must_use]
-    pub fn new(table: &str, nth: usize, key: &str, problem: impl Into<String>) -> Self {
+    pub(crate) fn new(table: &str, nth: usize, key: &str, problem: impl Into<String>) -> Self {
         Self {
             table: table.to_owned(),
             nth,
@@ -47,27 +42,15 @@ impl Violation {
             others: Vec::new(),
         }
     }
-
-    /// All problems of a table as one. None: there are none.
-    pub(crate) fn all(mut problems: Vec<Self>) -> Option<Self> {
-        if problems.is_empty() {
-            return None;
-        }
-        let others = problems.split_off(1);
-        let first = problems.pop()?;
-        Some(Self { others, ..first })
-    }
 }
 
-/// Why a trial has no measurement.
 #[derive(Debug)]
-pub enum TrialError {
+pub(crate) enum TrialError {
     /// The trial failed; the run continues.
     Failed(String),
     /// The trial failed in a way that depends on what it measures, and is not retried: a retry
     /// would select among the outcomes. The run continues.
     Final(String),
-    /// The user requested a stop.
     StopRequested,
     /// The run cannot continue.
     Run(Error),
@@ -86,37 +69,29 @@ impl From<hosts::Error> for TrialError {
     }
 }
 
-/// One trial to make.
 #[derive(Debug)]
-pub struct Trial<'a> {
+pub(crate) struct Trial<'a> {
     /// Unique within the run, such as `sweep-003-07`.
-    pub id: &'a str,
-    /// The name of its stage.
-    pub stage: &'a str,
-    /// The values of the factors.
-    pub factors: &'a Factors,
+    pub(crate) id: &'a str,
+    pub(crate) factors: &'a Factors,
     /// Settings that follow from earlier trials ([`Kind::resolve_trial`]).
-    pub resolved: &'a BTreeMap<String, f64>,
+    pub(crate) resolved: &'a BTreeMap<String, f64>,
     /// The seed of all that is random in it. Trials of one stage and repeat have the same seed,
     /// unless [`Kind::schedule`] tells them apart.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
-/// What all trials of a run share.
 #[derive(Debug)]
-pub struct Context<'a> {
-    /// The options of the run.
-    pub options: &'a Options,
-    /// The signals that request a stop.
-    pub stop_signals: &'a StopSignals,
+pub(crate) struct Context<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) stop_signals: &'a StopSignals,
     /// The run folder. None: the run has not begun ([`Kind::prepare`]).
     pub(crate) folder: Option<&'a RunFolder>,
 }
 
 impl Context<'_> {
     /// The path of a log of a trial. Before the run has begun, nothing is kept.
-    #[must_use]
-    pub fn log(&self, trial: &str, of: &str) -> PathBuf {
+    pub(crate) fn log(&self, trial: &str, of: &str) -> PathBuf {
         match self.folder {
             Some(folder) => folder.log(trial, of),
             None => PathBuf::from("/dev/null"),
@@ -124,18 +99,13 @@ impl Context<'_> {
     }
 
     /// Writes a file of the run folder, and returns its path relative to the folder.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn write(&self, path: &str, content: &[u8]) -> Result<String, Error> {
+    pub(crate) fn write(&self, path: &str, content: &[u8]) -> Result<String, Error> {
         if let Some(folder) = self.folder {
             folder.write(Path::new(path), content)?;
         }
         Ok(path.to_owned())
     }
-}
 
-impl Context<'_> {
     /// Keeps the histograms of a trial in one file, an object with an entry for each name: base64
     /// of HDR V2.
     pub(crate) fn keep_histograms(
@@ -159,26 +129,20 @@ impl Context<'_> {
 
 /// What a trial measured, and remarks that do not affect it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Performed {
-    /// Metrics, flags, series and artefacts.
-    pub measured: Measured,
-    /// Problems that do not affect the measurement.
-    pub notes: Vec<String>,
+pub(crate) struct Performed {
+    pub(crate) measured: Measured,
+    pub(crate) notes: Vec<String>,
 }
 
-/// How long a trial takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Estimate {
-    /// The duration of most trials.
-    pub likely: Duration,
+pub(crate) struct Estimate {
+    pub(crate) likely: Duration,
     /// The time after which a trial has failed.
-    pub most: Duration,
+    pub(crate) most: Duration,
 }
 
 impl Estimate {
-    /// A trial without a bound of its own.
-    #[must_use]
-    pub const fn about(likely: Duration) -> Self {
+    pub(crate) const fn about(likely: Duration) -> Self {
         Self {
             likely,
             most: likely,
@@ -187,35 +151,21 @@ impl Estimate {
 }
 
 /// The settings of one kind of trial, as an experiment or a plan has them.
-pub trait Kind: Debug {
-    /// The definitions of the metrics that a trial may have.
+pub(crate) trait Kind: Debug {
     fn metrics(&self) -> Vec<Metric>;
 
     /// The settings for the plan, from which [`Entry::read`] makes the kind again.
-    ///
-    /// # Errors
-    /// A setting has no form in TOML, which is a bug.
     fn settings(&self) -> Result<toml::Table, Error>;
 
-    /// Makes one trial.
-    ///
-    /// # Errors
-    /// The trial failed, the user requested a stop, or the run cannot continue.
     fn perform(&self, trial: &Trial<'_>, context: &Context<'_>) -> Result<Performed, TrialError>;
 
     /// Checks the settings for these cells, without looking at the machine.
-    ///
-    /// # Errors
-    /// The first problem.
     fn check(&self, _cells: &[Factors]) -> Result<(), Violation> {
         Ok(())
     }
 
     /// Adapts the settings to this machine, and returns the departures from the file, as sentences
     /// for the report.
-    ///
-    /// # Errors
-    /// An option contradicts the experiment, or the machine lacks what every trial needs.
     fn resolve(&mut self, _options: &Options) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
@@ -226,14 +176,10 @@ pub trait Kind: Debug {
     }
 
     /// The definition of a factor of the file: its title and unit, where the kind knows them.
-    ///
-    /// # Errors
-    /// A value is wrong: the problem, which follows the factor's name in a sentence.
     fn factor(&self, name: &str, values: Vec<Value>) -> Result<Factor, String> {
         Ok(Factor::new(name, values))
     }
 
-    /// The stages that measure these cells.
     fn stages(&self, cells: Vec<Factors>, repeats: Repeats) -> Vec<Stage> {
         vec![Stage {
             name: "sweep".to_owned(),
@@ -242,24 +188,18 @@ pub trait Kind: Debug {
         }]
     }
 
-    /// The figures that the kind has by name.
     fn figures(&self, _factors: &[Factor]) -> Vec<Figure> {
         Vec::new()
     }
 
     /// Prepares a run before its folder is opened; may complete the settings, with versions of
     /// programs for example.
-    ///
-    /// # Errors
-    /// The run cannot begin.
     fn prepare(&mut self, _cells: &[Factors], _context: &Context<'_>) -> Result<(), Error> {
         Ok(())
     }
 
-    /// An estimate of the duration of a trial.
     fn estimate(&self, factors: &Factors) -> Estimate;
 
-    /// Whether trials need the rights of root.
     fn needs_root(&self) -> bool {
         false
     }
@@ -271,9 +211,6 @@ pub trait Kind: Debug {
     }
 
     /// Settings of a trial that follow from the earlier trials `done`.
-    ///
-    /// # Errors
-    /// Why they are not known: the trial is recorded as not tried.
     fn resolve_trial(
         &self,
         _stage: &str,
@@ -289,7 +226,6 @@ pub trait Kind: Debug {
         String::new()
     }
 
-    /// The settings as lines for a terminal.
     fn describe(&self) -> Vec<String> {
         Vec::new()
     }
@@ -305,44 +241,37 @@ pub trait Kind: Debug {
     }
 }
 
-/// Settings of a trial that follow from earlier trials, and remarks on them.
+/// Settings of a trial that follow from earlier trials, by name, and remarks on them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Resolved {
-    /// The settings, by name; their definitions are among the metrics.
-    pub settings: BTreeMap<String, f64>,
-    /// Remarks for the record.
-    pub notes: Vec<String>,
+pub(crate) struct Resolved {
+    pub(crate) settings: BTreeMap<String, f64>,
+    pub(crate) notes: Vec<String>,
 }
 
-/// The laboratory's own kind, and `more`.
-pub(crate) fn all(more: &'static [Entry]) -> impl Iterator<Item = &'static Entry> + Clone {
-    std::iter::once(&crate::measured::ENTRY).chain(more)
-}
+/// The kind of experiments that name none.
+pub(crate) const DEFAULT: &str = "measured";
+
+/// The factor whose values are builds of this program, and the placeholder of the build's path.
+pub(crate) const BUILD: &str = "build";
 
 type Read = fn(Located<'_>) -> Result<Box<dyn Kind>, LocatedError>;
 
 /// A kind, by its name in experiment files.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// The name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Reads the kind's tables of an experiment file, or the settings of a plan.
-    pub read: Read,
+    pub(crate) read: Read,
 }
 
 impl Entry {
     /// A kind whose settings have one form in files and plans.
-    #[must_use]
-    pub const fn of<K: Kind + DeserializeOwned + 'static>(name: &'static str) -> Self {
+    pub(crate) const fn of<K: Kind + DeserializeOwned + 'static>(name: &'static str) -> Self {
         let read: Read = |source| Ok(Box::new(K::deserialize(source)?));
         Self { name, read }
     }
 }
 
-/// The settings of a kind as TOML.
-///
-/// # Errors
-/// A setting has no form in TOML, which is a bug.
-pub fn settings_of<K: serde::Serialize>(kind: &K) -> Result<toml::Table, Error> {
+pub(crate) fn settings_of<K: serde::Serialize>(kind: &K) -> Result<toml::Table, Error> {
     toml::Table::try_from(kind).map_err(|error| Error::encode("the settings", error))
 }

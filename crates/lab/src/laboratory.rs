@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, suggestion};
 use crate::experiment::Experiment;
@@ -13,7 +13,7 @@ use crate::plan::Options;
 /// Kinds of trial and experiments, from the crates that have them.
 #[derive(Debug, Clone, Copy)]
 pub struct Laboratory {
-    /// The kinds beside the laboratory's own.
+    /// The kinds of trial, such as [`crate::MEASURED`].
     pub kinds: &'static [Entry],
     /// The experiments, by name.
     pub shipped: &'static [Shipped],
@@ -69,14 +69,22 @@ impl Laboratory {
         Experiment::parse_of(self.kinds, name, path, text)
     }
 
-    /// The defaults of [`Options`], for this laboratory.
+    /// The defaults of the options of a run: this program, and `runs` in the working directory.
     ///
     /// # Errors
-    /// As [`Options::new`].
+    /// The running program's path is not known (`/proc` is not mounted).
     pub fn options(&self) -> Result<Options, Error> {
+        let curtail = std::env::current_exe().map_err(Error::system("find the running program"))?;
         Ok(Options {
+            quick: false,
+            fresh: false,
+            seed: None,
+            servers: Vec::new(),
+            into: None,
+            runs: PathBuf::from("runs"),
+            curtail,
+            timeouts: limits::Timeouts::default(),
             kinds: self.kinds,
-            ..Options::new()?
         })
     }
 }

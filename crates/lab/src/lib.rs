@@ -6,7 +6,7 @@
 //!                                                 this machine     logs, host.json, plan.toml
 //! ```
 //!
-//! An experiment is of one *kind* of trial ([`kind`]), which says what a trial does: load a cache,
+//! An experiment is of one *kind* of trial ([`Entry`]), which says what a trial does: load a cache,
 //! run a program, evaluate a model. A run makes its trials one after another. Invariants: a record
 //! is on disk before the next trial begins; a failed trial is recorded too; no process that a run
 //! started outlives it, however the run ends, unless it has left its process group (as a daemon
@@ -20,10 +20,10 @@ mod design;
 mod error;
 mod experiment;
 mod health;
-pub mod host;
+mod host;
 mod hosts_table;
 mod interval;
-pub mod kind;
+mod kind;
 mod laboratory;
 pub mod limits;
 mod list;
@@ -33,7 +33,7 @@ pub mod model;
 mod overlay;
 mod pilot;
 mod placeholder;
-pub mod plan;
+mod plan;
 mod port;
 mod process;
 mod progress;
@@ -48,8 +48,9 @@ pub use commands::{Commands, Written};
 pub use error::Error;
 pub use experiment::Experiment;
 pub use health::complaints;
+pub use kind::Entry;
 pub use laboratory::{Laboratory, Shipped};
-pub use measured::{NeededServer, Needs, needs};
+pub use measured::{MEASURED, NeededServer, Needs, needs};
 pub use pilot::pilot_text;
 pub use plan::{Options, plan_text};
 pub use progress::{BarReporter, Event, LineReporter, Progress, Reporter, for_stderr};

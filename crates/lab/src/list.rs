@@ -9,7 +9,6 @@ use crate::experiment::Experiment;
 use crate::laboratory::Laboratory;
 use crate::plan::estimate::Total;
 
-/// Columns of a line.
 const WIDTH: usize = 100;
 /// Columns before the question.
 const INDENT: usize = 47;
@@ -37,7 +36,6 @@ impl Laboratory {
     }
 }
 
-/// An experiment as lines.
 fn entry(experiment: &Experiment) -> Result<String, Error> {
     let time = |quick| -> Result<String, Error> {
         let content = experiment.content(quick)?;
@@ -98,6 +96,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::assert_has;
     use crate::tests::{model, repository};
 
     #[test]
@@ -124,7 +123,7 @@ mod tests {
             "repeats Smith 2016, table 2\n",
             "\ntextile\n  textile-table         24 min     11 s  root  Is a",
         ] {
-            assert!(text.contains(part), "no `{part}` in\n{text}");
+            assert_has(&text, part);
         }
         assert!(text.lines().all(|it| it.chars().count() <= WIDTH), "{text}");
     }

@@ -65,7 +65,8 @@ use units::{duration_text, show_duration, show_rate};
 use crate::error::Error;
 use crate::hosts_table::HostsTable;
 use crate::kind::{
-    Context, Entry, Estimate, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
+    BUILD, Context, DEFAULT, Entry, Estimate, Kind, Performed, Resolved, Trial, TrialError,
+    Violation, settings_of,
 };
 use crate::plan::Options;
 use crate::relayed;
@@ -96,20 +97,12 @@ use load::LoadTable;
 use pins::Pins;
 use servers::ServerTable;
 
-/// The factor whose values are builds of this program, and the placeholder of the build's path.
-pub(crate) const BUILD: &str = "build";
+/// The kind of measured trials.
+pub const MEASURED: Entry = Entry::of::<Setup>(DEFAULT);
 
-/// The name of this kind, which is that of experiments that name none.
-pub(crate) const NAME: &str = "measured";
-
-/// This kind.
-pub(crate) const ENTRY: Entry = Entry::of::<Setup>(NAME);
-
-/// The settings of an experiment of this kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Setup {
-    /// The measured interval of a load.
     #[serde(
         default,
         with = "location::optional_duration",
@@ -128,9 +121,7 @@ struct Setup {
     /// Factors that only name cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     labels: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     load: Option<LoadTable>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     program: Option<ProgramTable>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     server: Vec<ServerTable>,
@@ -148,7 +139,6 @@ struct Setup {
     #[serde(default, skip_serializing_if = "HostsTable::is_default")]
     hosts: HostsTable,
     /// A slow disk of the server's host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     disk: Option<DiskTable>,
     /// The programs of the values of the factor [`BUILD`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -159,7 +149,6 @@ fn failures_max() -> f64 {
     0.001
 }
 
-/// Any command in place of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ProgramTable {
@@ -173,7 +162,6 @@ struct ProgramTable {
     /// A program that has not ended by then is killed, and its trial fails.
     #[serde(with = "location::duration_text")]
     timeout: Duration,
-    /// The exit statuses of a success.
     #[serde(default = "zero")]
     success: Vec<i32>,
     /// Whether its output has a summary of `curtail load`, with the metrics of one.
@@ -181,7 +169,6 @@ struct ProgramTable {
     summary: bool,
     /// The metric that tells how many requests there were: a count or a rate. With it, energy and
     /// its proxies are also given per request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     requests: Option<String>,
 }
 
@@ -202,7 +189,6 @@ struct Before {
     timeout: Duration,
 }
 
-/// The host of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Side {
@@ -222,55 +208,29 @@ impl Side {
 }
 
 /// The metrics that every program has: name, title, unit, whether lower is better.
+#[rustfmt::skip]
 const OWN: [(&str, &str, &str, bool); 7] = [
     ("elapsed_ns", "time from start to end", "ns", true),
     ("user_ns", "processor time, user", "ns", true),
     ("system_ns", "processor time, system", "ns", true),
     ("resident_bytes", "greatest resident memory", "B", true),
-    (
-        "voluntary_switches",
-        "voluntary context switches",
-        "count",
-        false,
-    ),
-    (
-        "involuntary_switches",
-        "involuntary context switches",
-        "count",
-        false,
-    ),
+    ("voluntary_switches", "voluntary context switches", "count", false),
+    ("involuntary_switches", "involuntary context switches", "count", false),
     ("exit_status", "exit status", "count", false),
 ];
 
-/// The metrics of the machine around a load.
+#[rustfmt::skip]
 const AROUND: [(&str, &str, &str); 2] = [
-    (
-        "server_stolen_share",
-        "steal time, server's processors",
-        "share",
-    ),
-    (
-        "load_stolen_share",
-        "steal time, generator's processors",
-        "share",
-    ),
+    ("server_stolen_share", "steal time, server's processors", "share"),
+    ("load_stolen_share", "steal time, generator's processors", "share"),
 ];
 
 /// Figures that need no declaration: name, what is drawn, title, unit.
+#[rustfmt::skip]
 const FIGURES: [(&str, &str, &str, &str); 4] = [
     ("throughput", ACHIEVED_RPS, "Achieved rate", ""),
-    (
-        "tail",
-        RESPONSE_P99_NS,
-        "99th percentile of response time",
-        "",
-    ),
-    (
-        "cpu",
-        "server_cpu_ns_per_request",
-        "Server processor time per request",
-        "us",
-    ),
+    ("tail", RESPONSE_P99_NS, "99th percentile of response time", ""),
+    ("cpu", "server_cpu_ns_per_request", "Server processor time per request", "us"),
     ("bursts", "burst_mean", "Connections served per wake-up", ""),
 ];
 
@@ -520,7 +480,7 @@ impl Kind for Setup {
         }
         line("pinned", self.pins.words());
         if !self.hosts.is_default() {
-            line("hosts", self.hosts.words([]));
+            line("hosts", self.hosts.words());
         }
         if let [Some(warmup), Some(trial)] = self.times() {
             let (trial, warmup) = (duration_text(trial), duration_text(warmup));
@@ -656,12 +616,10 @@ fn named_figure((name, y, title, unit): (&str, &str, &str, &str), factors: &[Fac
 }
 
 impl Setup {
-    /// Whether its trials have the metrics of `curtail load`.
     fn has_summary(&self) -> bool {
         self.load.is_some() || self.program.as_ref().is_some_and(|it| it.summary)
     }
 
-    /// Whether the number of requests of a trial is known.
     fn counts_requests(&self) -> bool {
         self.has_summary()
             || self
@@ -686,7 +644,6 @@ impl Setup {
         self.load.as_ref()?.rate_rps().ok()?
     }
 
-    /// The server of a cell.
     fn server(&self, factors: &Factors) -> Option<&ServerTable> {
         let name = factors.get(SERVER)?.to_string();
         self.server.iter().find(|it| it.name == name)

@@ -11,7 +11,6 @@ use crate::experiment::Experiment;
 use crate::limits;
 use crate::plan::Options;
 
-/// The effects that are asked for.
 const EFFECTS: [f64; 3] = [0.02, 0.05, 0.10];
 
 impl Experiment {

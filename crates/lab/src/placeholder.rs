@@ -6,7 +6,6 @@ pub(crate) fn is_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
-/// The names of the placeholders in a word.
 pub(crate) fn names(word: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = word;

@@ -8,11 +8,11 @@ use toml::de::DeTable;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::kind::{self, Entry, Kind};
+use crate::kind::{Entry, Kind};
 use crate::limits::Timeouts;
 
-pub mod estimate;
-pub mod order;
+pub(crate) mod estimate;
+pub(crate) mod order;
 pub(crate) mod text;
 
 pub use text::plan_text;
@@ -36,29 +36,8 @@ pub struct Options {
     pub curtail: PathBuf,
     /// Timeouts for servers and generators.
     pub timeouts: Timeouts,
-    /// The kinds of trial beside the laboratory's own ([`crate::Laboratory::kinds`]).
+    /// The kinds of trial ([`crate::Laboratory::kinds`]).
     pub kinds: &'static [Entry],
-}
-
-impl Options {
-    /// The defaults: the running program, `runs` in the working directory.
-    ///
-    /// # Errors
-    /// The running program's path is not known (`/proc` is not mounted).
-    pub fn new() -> Result<Self, Error> {
-        let curtail = std::env::current_exe().map_err(Error::system("find the running program"))?;
-        Ok(Self {
-            quick: false,
-            fresh: false,
-            seed: None,
-            servers: Vec::new(),
-            into: None,
-            runs: PathBuf::from("runs"),
-            curtail,
-            timeouts: Timeouts::default(),
-            kinds: &[],
-        })
-    }
 }
 
 impl Experiment {
@@ -116,7 +95,7 @@ impl Experiment {
 /// The kind of a plan, with the plan's settings.
 pub(crate) fn kind_of(plan: &Plan, options: &Options) -> Result<Box<dyn Kind>, Error> {
     let bad = |problem: String| Error::encode("the plan's settings", problem);
-    let entry = kind::all(options.kinds).find(|it| it.name == plan.kind);
+    let entry = options.kinds.iter().find(|it| it.name == plan.kind);
     let entry = entry.ok_or_else(|| bad(format!("no kind of trial `{}`", plan.kind)))?;
     let text = toml::to_string(&plan.settings).map_err(|error| bad(error.to_string()))?;
     let settings = DeTable::parse(&text).map_err(|error| bad(error.message().to_owned()))?;

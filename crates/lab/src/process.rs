@@ -26,31 +26,23 @@ mod guard;
 
 pub(crate) use guard::ProcessGuard;
 
-/// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitResult {
-    /// The child has exited.
-    Exited,
-    /// The timeout has passed.
+    /// The child with this index has exited; of several, the one with the lowest index.
+    Exited(usize),
     TimedOut,
-    /// The user requested a stop.
     StopRequested,
 }
 
-/// Why a wait for several children ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FirstExit {
-    /// The child with this index has exited; of several, the one with the lowest index.
-    Exited(usize),
-    /// The timeout has passed.
-    TimedOut,
-    /// The user requested a stop.
-    StopRequested,
+impl WaitResult {
+    pub(crate) fn is_exit(self) -> bool {
+        matches!(self, Self::Exited(_))
+    }
 }
 
 /// The signals that request a stop, as an event to wait for.
 #[derive(Debug)]
-pub struct StopSignals {
+pub(crate) struct StopSignals {
     signals: Signals,
     stopped: Cell<bool>,
 }
@@ -90,15 +82,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Starts a process. A `guard` kills it if the lab is killed.
     pub(crate) fn start(
-        command: &mut Command,
-        cpus: &[usize],
-        goes_first: bool,
-    ) -> io::Result<Self> {
-        Self::start_announced(command, cpus, goes_first, None)
-    }
-
-    fn start_announced(
         command: &mut Command,
         cpus: &[usize],
         goes_first: bool,
@@ -141,32 +126,8 @@ impl Process {
         }
     }
 
-    /// As [`Process::start`], with a guard that kills the process if the lab is killed. The guard
-    /// is started first: the process's time does not hold another's start.
-    ///
-    /// # Errors
-    /// The guard or the process, called `name`, could not be started.
-    pub(crate) fn start_guarded(
-        command: &mut Command,
-        cpus: &[usize],
-        goes_first: bool,
-        name: &str,
-    ) -> Result<Self, TrialError> {
-        Self::start_under(Self::guard()?, command, cpus, goes_first, name)
-    }
-
-    /// A guard for [`Process::start_under`].
-    ///
-    /// # Errors
-    /// It could not be started.
-    pub(crate) fn guard() -> Result<ProcessGuard, Error> {
-        ProcessGuard::start().map_err(Error::system("start /bin/sh"))
-    }
-
-    /// As [`Process::start_guarded`], with a guard that was started before.
-    ///
-    /// # Errors
-    /// The process, called `name`, could not be started.
+    /// As [`Process::start`], with a guard that was started before it: the process's time does not
+    /// hold another's start. Messages call the process `name`.
     pub(crate) fn start_under(
         guard: ProcessGuard,
         command: &mut Command,
@@ -174,11 +135,10 @@ impl Process {
         goes_first: bool,
         name: &str,
     ) -> Result<Self, TrialError> {
-        Self::start_announced(command, cpus, goes_first, Some(guard))
+        Self::start(command, cpus, goes_first, Some(guard))
             .map_err(|error| TrialError::Failed(format!("{name} could not be started: {error}")))
     }
 
-    /// Just before the process was created.
     pub(crate) fn began(&self) -> Instant {
         self.began
     }
@@ -199,13 +159,7 @@ impl Process {
         timeout: Duration,
         stop_signals: Option<&StopSignals>,
     ) -> Result<WaitResult, Error> {
-        Ok(
-            match Self::wait_for_first(&[self], timeout, stop_signals)? {
-                FirstExit::Exited(_) => WaitResult::Exited,
-                FirstExit::TimedOut => WaitResult::TimedOut,
-                FirstExit::StopRequested => WaitResult::StopRequested,
-            },
-        )
+        Self::wait_for_first(&[self], timeout, stop_signals)
     }
 
     /// Waits until one of the children exits, `timeout` passes or, given `stop_signals`, the user
@@ -214,8 +168,8 @@ impl Process {
         children: &[&Self],
         timeout: Duration,
         stop_signals: Option<&StopSignals>,
-    ) -> Result<FirstExit, Error> {
-        let attempt = || -> io::Result<FirstExit> {
+    ) -> Result<WaitResult, Error> {
+        let attempt = || -> io::Result<WaitResult> {
             let poll = Poll::new()?;
             for (nth, child) in children.iter().enumerate() {
                 poll.add(&child.ended, nth as u64, Interest::Read)?;
@@ -228,24 +182,23 @@ impl Process {
             let mut events = Events::with_capacity(stop + 1);
             loop {
                 if stop_signals.is_some_and(StopSignals::stopped) {
-                    return Ok(FirstExit::StopRequested);
+                    return Ok(WaitResult::StopRequested);
                 }
                 let left = deadline.saturating_duration_since(Instant::now());
                 let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
                 poll.wait(&mut events, Some(left_ns))?;
                 let tokens = events.iter().map(|ready| ready.token as usize);
                 if let Some(nth) = tokens.filter(|&it| it < stop).min() {
-                    return Ok(FirstExit::Exited(nth));
+                    return Ok(WaitResult::Exited(nth));
                 }
                 if left.is_zero() {
-                    return Ok(FirstExit::TimedOut);
+                    return Ok(WaitResult::TimedOut);
                 }
             }
         };
         attempt().map_err(Error::system("wait for a child"))
     }
 
-    /// Sends SIGTERM to the child.
     pub(crate) fn terminate(&self) {
         // This fails only if the child has exited meanwhile. It is not reaped yet, so its id cannot
         // have been reused.

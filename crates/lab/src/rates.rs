@@ -17,7 +17,6 @@ pub(crate) fn read(name: &str, value: &mut Value) -> bool {
     read.is_some()
 }
 
-/// Reads the rates of a table.
 pub(crate) fn read_all(table: &mut BTreeMap<String, Value>) {
     for (name, value) in table {
         read(name, value);

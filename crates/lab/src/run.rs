@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use measure::median_of_trials;
-use report::record::{Factors, Outcome, Plan, Record, Stage};
+use report::record::{Factors, Outcome, Plan, Record};
 
 use crate::error::Error;
 use crate::kind::{Context, Kind, Resolved, Trial, TrialError};
@@ -154,7 +154,6 @@ fn ended(outcome: &RunOutcome) -> String {
     }
 }
 
-/// Prefix of the reasons of trials that were not tried.
 const NOT_TRIED: &str = "not tried";
 
 struct Run<'a> {
@@ -164,9 +163,7 @@ struct Run<'a> {
     stop_signals: &'a StopSignals,
     folder: RunFolder,
     done: Vec<Record>,
-    /// The identities of `done`.
     places: HashSet<String>,
-    /// Groups of trials that are no longer tried.
     abandoned: HashSet<String>,
     /// The estimate of each cell before the run, by stage.
     likely: Vec<Vec<Duration>>,
@@ -206,7 +203,7 @@ impl Run<'_> {
                 expected: self.expected(planned),
                 progress: self.progress(planned_trials),
             });
-            let Some(record) = self.perform(planned, stage, factors, &resolved)? else {
+            let Some(record) = self.perform(planned, factors, &resolved)? else {
                 return Ok(Ending::Interrupted);
             };
             self.pace
@@ -230,7 +227,6 @@ impl Run<'_> {
     fn perform(
         &self,
         planned: &PlannedTrial,
-        stage: &Stage,
         factors: &Factors,
         resolved: &Resolved,
     ) -> Result<Option<Record>, Error> {
@@ -241,7 +237,6 @@ impl Run<'_> {
         };
         let trial = Trial {
             id: &planned.id,
-            stage: &stage.name,
             factors,
             resolved: &resolved.settings,
             seed: planned.seed,
@@ -272,7 +267,6 @@ impl Run<'_> {
         }
     }
 
-    /// The record of a trial before it is made.
     fn record(&self, planned: &PlannedTrial, factors: &Factors, resolved: &Resolved) -> Record {
         Record {
             id: planned.id.clone(),
@@ -383,13 +377,11 @@ impl Run<'_> {
         })
     }
 
-    /// The estimate of a trial before the run.
     fn likely(&self, trial: &PlannedTrial) -> Duration {
         let cell = self.likely[trial.stage].get(trial.cell as usize);
         cell.copied().unwrap_or_default()
     }
 
-    /// The estimate of a trial after those made.
     fn expected(&self, trial: &PlannedTrial) -> Duration {
         self.pace.of(trial, self.likely(trial))
     }

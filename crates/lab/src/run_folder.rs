@@ -32,13 +32,9 @@ pub(crate) struct RunFolder {
     _lock: File,
 }
 
-/// A run folder, and the trials it already holds.
 pub(crate) type Opened = (RunFolder, Vec<Record>);
 
 /// Opens the newest unfinished run of this plan by this build on this host, or begins a new one.
-///
-/// # Errors
-/// The unfinished run of this plan and build began on another host.
 pub(crate) fn open(plan: &Plan, host: &Host, options: &Options) -> Result<Opened, Error> {
     if let Some(path) = &options.into {
         return open_named(path, plan, host, options.fresh);
@@ -124,7 +120,6 @@ fn difference_of_hosts(path: &Path, host: &Host) -> Option<String> {
     (!differences.is_empty()).then(|| differences.join("; "))
 }
 
-/// The error for a run that began on another host.
 fn elsewhere(path: &Path, difference: &str, remedy: &str) -> Error {
     let problem = format!(
         "contains a run that began on another host, or before this host changed ({difference}): \
@@ -214,7 +209,6 @@ impl RunFolder {
         &self.path
     }
 
-    /// The path of a child's output.
     pub(crate) fn log(&self, id: &str, of: &str) -> PathBuf {
         self.path.join("logs").join(format!("{id}.{of}"))
     }
@@ -224,7 +218,6 @@ impl RunFolder {
         write_synced(&self.path.join(path), content)
     }
 
-    /// Marks the run as complete.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         write_synced(&self.path.join(COMPLETE), b"")
     }

@@ -79,7 +79,6 @@ const METRICS: [(&str, &str, &str, Better); 16] = [
     ("disk_share", "time that the disk works", "share", Better::Neither),
 ];
 
-/// The simulated server.
 #[derive(Debug, Clone)]
 struct Blocking {
     strategy: Strategy,
@@ -119,63 +118,34 @@ impl Simulate for Blocking {
 
 impl Blocking {
     fn read(settings: &Settings<'_>) -> Result<Self, String> {
-        let count = |name| settings.whole(name).map(|it| it as usize);
+        let within = |name, least, most: usize| {
+            settings
+                .within(name, least, most as u64)
+                .map(|it| it as usize)
+        };
+        let megabytes = |name| within(name, 1, limits::MEGABYTES).map(|it| it as u64 * 1_000_000);
+        let disk = settings.text("disk").parse();
         let blocking = Self {
             strategy: settings.one_of("strategy", &Strategy::ALL)?,
             lock: settings.one_of("lock", &Lock::ALL)?,
-            law: settings
-                .text("disk")
-                .parse()
-                .map_err(|error| format!("`disk`: {error}"))?,
+            law: disk.map_err(|error| format!("`disk`: {error}"))?,
             level: settings.number("level")?,
-            data_bytes: settings.whole("data-mb")? * 1_000_000,
-            memory_bytes: settings.whole("memory-mb")? * 1_000_000,
-            connections: count("connections")?,
-            requests_per_connection: settings.whole("requests-per-connection")?,
-            open_files: count("open-files")?,
+            data_bytes: megabytes("data-mb")?,
+            memory_bytes: megabytes("memory-mb")?,
+            connections: within("connections", 1, limits::CONNECTIONS)?,
+            requests_per_connection: settings.within("requests-per-connection", 1, u64::MAX)?,
+            open_files: within("open-files", 1, limits::MEGABYTES)?,
             request_ns: settings.number("request-us")? * 1e3,
             byte_ns: settings.number("byte-ns")?,
             helper_ns: (settings.number("helper-us")? * 1e3) as u64,
             link_ns_per_byte: 8e3 / settings.positive("link-mbit")?,
             round_trip_ns: (settings.number("round-trip-us")? * 1e3) as u64,
-            requests: count("requests")?,
-            warm_draws: count("warm-draws")?,
+            requests: within("requests", 100, limits::REQUESTS)?,
+            warm_draws: within("warm-draws", 0, limits::REQUESTS)?,
         };
-        let bounds = [
-            ("connections", blocking.connections, 1, limits::CONNECTIONS),
-            (
-                "data-mb",
-                (blocking.data_bytes / 1_000_000) as usize,
-                1,
-                limits::MEGABYTES,
-            ),
-            (
-                "memory-mb",
-                (blocking.memory_bytes / 1_000_000) as usize,
-                1,
-                limits::MEGABYTES,
-            ),
-            ("open-files", blocking.open_files, 1, limits::MEGABYTES),
-            ("requests", blocking.requests, 100, limits::REQUESTS),
-            ("warm-draws", blocking.warm_draws, 0, limits::REQUESTS),
-            (
-                "requests-per-connection",
-                blocking.requests_per_connection as usize,
-                1,
-                usize::MAX,
-            ),
-        ];
-        for (name, value, least, most) in bounds {
-            if !(least..=most).contains(&value) {
-                return Err(format!("`{name}` is {value}, not {least} to {most}"));
-            }
-        }
         if !(0.0..=limits::LEVEL).contains(&blocking.level) {
-            return Err(format!(
-                "`level` is {}, not 0 to {}",
-                blocking.level,
-                limits::LEVEL
-            ));
+            let (level, most) = (blocking.level, limits::LEVEL);
+            return Err(format!("`level` is {level}, not 0 to {most}"));
         }
         Ok(blocking)
     }
@@ -194,7 +164,6 @@ impl Blocking {
     }
 }
 
-/// A request on a connection.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     file: usize,

@@ -62,7 +62,6 @@ const LINES: [(&str, usize); 4] = [(NAMES[0], 0), (NAMES[1], 1), (NAMES[2], 2), 
 
 const SYSTEMS: [(&str, Which); 2] = [("linux", Which::Linux), ("libos", Which::Libos)];
 
-/// The curves of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Series {
     LinuxDefault,
@@ -83,7 +82,6 @@ const SERIES: [(&str, Series); 6] = [
     ("bypass", Series::Bypass),
 ];
 
-/// A trial of this model.
 #[derive(Debug, Clone)]
 struct Energy {
     machine: Machine,
@@ -109,7 +107,6 @@ enum Part {
     Day(Day),
 }
 
-/// The names of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PartName {
     Points,
@@ -178,12 +175,9 @@ impl Energy {
         if cycles > 0.0 {
             system.request_cycles = cycles;
         }
-        let requests = settings.whole("requests")? as usize;
         let bounds = power::limits::REQUESTS;
-        if !bounds.contains(&requests) {
-            let (least, most) = (bounds.start(), bounds.end());
-            return Err(format!("`requests` is {requests}, not {least} to {most}"));
-        }
+        let (least, most) = (*bounds.start() as u64, *bounds.end() as u64);
+        let requests = settings.within("requests", least, most)? as usize;
         Ok(Self {
             machine,
             parameters,
@@ -296,16 +290,14 @@ fn point(
 
 #[cfg(test)]
 mod tests {
-    use report::record::{Factors, Value};
+    use report::record::Factors;
 
     use super::*;
+    use crate::tests::factors;
 
-    fn read(given: &[(&str, Value)]) -> Result<Energy, String> {
-        let factors: Factors = given
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), value.clone()))
-            .collect();
-        let own = Factors::new();
+    /// The trial of settings such as `rate = 200000, series = rings`.
+    fn read(given: &str) -> Result<Energy, String> {
+        let (factors, own) = (factors(given), Factors::new());
         Energy::read(&Settings {
             factors: &factors,
             own: &own,
@@ -313,12 +305,8 @@ mod tests {
         })
     }
 
-    fn number(value: f64) -> Value {
-        Value::Number(value)
-    }
-
-    fn text(value: &str) -> Value {
-        Value::Text(value.to_owned())
+    fn metrics(given: &str) -> Vec<(&'static str, f64)> {
+        read(given).unwrap().compute(1).metrics
     }
 
     fn value(metrics: &[(&'static str, f64)], name: &str) -> Option<f64> {
@@ -327,10 +315,7 @@ mod tests {
 
     #[test]
     fn an_overloaded_point_has_energy_but_none_that_keeps_the_objective() {
-        let at = |speed: f64| {
-            let given = [("rate", number(400e3)), ("speed-ghz", number(speed))];
-            read(&given).unwrap().compute(1).metrics
-        };
+        let at = |speed: f64| metrics(&format!("rate = 400000, speed-ghz = {speed}"));
         let [slow, fast] = [1.2, 2.9].map(at);
         // 800 K at 2.9 GHz is 331 K at 1.2 GHz.
         assert!(value(&slow, "achieved_rps").unwrap() < 340e3);
@@ -350,12 +335,9 @@ mod tests {
     #[test]
     fn polling_has_no_interrupts_and_the_default_no_knobs() {
         let at = |series: &str, delay: f64| {
-            let given = [
-                ("rate", number(200e3)),
-                ("series", text(series)),
-                ("delay-us", number(delay)),
-            ];
-            read(&given).unwrap().compute(1).metrics
+            metrics(&format!(
+                "rate = 200000, series = {series}, delay-us = {delay}"
+            ))
         };
         let poll = at("libos-poll", 2.0);
         assert_eq!(value(&poll, "interrupts_per_second"), Some(0.0));
@@ -367,28 +349,23 @@ mod tests {
 
     #[test]
     fn a_level_is_a_share_of_the_systems_own_peak() {
-        let rate = |series: &str| {
-            let given = [("level", number(0.5)), ("series", text(series))];
-            match read(&given).unwrap().part {
-                Part::Point { rate_rps, .. } => rate_rps,
-                part => panic!("{part:?}"),
-            }
+        let rate = |series: &str| match read(&format!("level = 0.5, series = {series}"))
+            .unwrap()
+            .part
+        {
+            Part::Point { rate_rps, .. } => rate_rps,
+            part => panic!("{part:?}"),
         };
         assert_eq!((rate("linux-tuned"), rate("libos-tuned")), (400e3, 1_000e3));
     }
 
     #[test]
     fn a_saving_has_no_other_metric() {
-        let given = [
-            ("part", text("savings")),
-            ("rate", number(200e3)),
-            ("system", text("libos")),
-            ("line", text("delay, lowest speed")),
-            ("requests", number(2_000.0)),
-        ];
+        let given = "part = savings, rate = 200000, system = libos, line = delay; lowest speed, \
+                     requests = 2000";
         let Computed {
             metrics, response, ..
-        } = read(&given).unwrap().compute(1);
+        } = read(given).unwrap().compute(1);
         assert!(response.is_empty());
         let [("saved_j", saved)] = metrics[..] else {
             panic!("{metrics:?}")
@@ -398,12 +375,7 @@ mod tests {
 
     #[test]
     fn a_peak_needs_no_rate_and_has_no_other_metric() {
-        let given = [
-            ("part", text("peak")),
-            ("series", text("libos-poll")),
-            ("requests", number(10_000.0)),
-        ];
-        let metrics = read(&given).unwrap().compute(1).metrics;
+        let metrics = metrics("part = peak, series = libos-poll, requests = 10000");
         let peak = value(&metrics, "peak_rps").unwrap();
         assert!(peak > 1_900e3 && peak < 2_100e3, "{peak}");
         assert_eq!(value(&metrics, "energy_j"), None);
@@ -412,13 +384,8 @@ mod tests {
     #[test]
     fn a_day_has_its_energy_and_a_number_for_each_hour() {
         let at = |controller: &str| {
-            let given = [
-                ("part", text("day")),
-                ("system", text("libos")),
-                ("controller", text(controller)),
-                ("requests", number(1_000.0)),
-            ];
-            read(&given).unwrap().compute(1)
+            let day = "part = day, system = libos, requests = 1000, controller =";
+            read(&format!("{day} {controller}")).unwrap().compute(1)
         };
         let [race, pace] = ["race-to-idle", "pace-to-idle"].map(at);
         let day = |it: &Computed| value(&it.metrics, "day_energy_kj").unwrap();
@@ -440,26 +407,16 @@ mod tests {
 
     #[test]
     fn settings_out_of_bounds_are_named() {
-        let rate = ("rate", number(200e3));
         for (given, name) in [
-            (vec![], "rate"),
-            (vec![rate.clone(), ("speed-ghz", number(3.0))], "speed-ghz"),
-            (
-                vec![rate.clone(), ("delay-us", number(20_000.0))],
-                "delay-us",
-            ),
-            (vec![rate.clone(), ("requests", number(10.0))], "requests"),
-            (vec![rate, ("series", text("windows"))], "series"),
-            (
-                vec![("part", text("day")), ("controller", text("none"))],
-                "controller",
-            ),
-            (
-                vec![("part", text("day")), ("most-rate", number(1.0))],
-                "most-rate",
-            ),
+            ("", "rate"),
+            ("rate = 200000, speed-ghz = 3", "speed-ghz"),
+            ("rate = 200000, delay-us = 20000", "delay-us"),
+            ("rate = 200000, requests = 10", "requests"),
+            ("rate = 200000, series = windows", "series"),
+            ("part = day, controller = none", "controller"),
+            ("part = day, most-rate = 1", "most-rate"),
         ] {
-            let problem = read(&given).unwrap_err();
+            let problem = read(given).unwrap_err();
             assert!(problem.contains(name), "{problem}");
         }
     }

@@ -9,7 +9,7 @@
 //! | `pool` | the packets of our own memory pool and middlebox, on a network with faults |
 #![forbid(unsafe_code)]
 
-use lab::kind::Entry;
+use lab::Entry;
 use lab::model::{self, Model, Registry};
 
 mod blocking;

@@ -70,7 +70,6 @@ const STEPS: [(&str, Step); 5] = [
     ("conversion", Step::Conversion),
 ];
 
-/// The trial that the settings describe.
 fn read(settings: &Settings<'_>) -> Result<Trial, String> {
     let time_ns = |name| Ok::<u64, String>((settings.number(name)? * 1e3).round() as u64);
     let clients = settings.count("threads")?;
@@ -99,30 +98,17 @@ fn read(settings: &Settings<'_>) -> Result<Trial, String> {
 
 /// The errors of the middlebox by name: those of the published prototype, alone and together.
 fn errors() -> [(&'static str, Faults); 5] {
-    let none = Faults::default();
-    let without_injection = Faults {
-        injects_no_acks: true,
-        ..none
-    };
-    let one_owner = Faults {
-        resends_one_owner: true,
-        ..none
-    };
-    let succeeded = Faults {
-        always_succeeded: true,
-        ..none
-    };
-    let prototype = Faults {
-        always_succeeded: true,
-        resends_one_owner: true,
-        ..without_injection
-    };
+    let mut faults = [Faults::default(); 4];
+    let [no_injection, one_owner, succeeded, prototype] = &mut faults;
+    (no_injection.injects_no_acks, prototype.injects_no_acks) = (true, true);
+    (one_owner.resends_one_owner, prototype.resends_one_owner) = (true, true);
+    (succeeded.always_succeeded, prototype.always_succeeded) = (true, true);
     [
-        ("none", none),
-        ("no-injection", without_injection),
-        ("one-owner", one_owner),
-        ("always-succeeded", succeeded),
-        ("prototype", prototype),
+        ("none", Faults::default()),
+        ("no-injection", *no_injection),
+        ("one-owner", *one_owner),
+        ("always-succeeded", *succeeded),
+        ("prototype", *prototype),
     ]
 }
 
@@ -132,35 +118,18 @@ fn network(settings: &Settings<'_>, late_ns: u64) -> Result<NetworkFaults, Strin
         return Err(format!("`rate` is {rate}, more than 1"));
     }
     let ppm = (rate * 1e6).round() as u32;
-    let none = NetworkFaults::default();
-    let faults = [
-        (
-            "loss",
-            NetworkFaults {
-                lost_ppm: ppm,
-                ..none
-            },
-        ),
-        (
-            "duplication",
-            NetworkFaults {
-                repeated_ppm: ppm,
-                ..none
-            },
-        ),
-        (
-            "reordering",
-            NetworkFaults {
-                late_ppm: ppm,
-                late_ns,
-                ..none
-            },
-        ),
-    ];
-    settings.one_of("fault", &faults)
+    let mut faults = NetworkFaults::default();
+    match settings.one_of(
+        "fault",
+        &[("loss", 0), ("duplication", 1), ("reordering", 2)],
+    )? {
+        0 => faults.lost_ppm = ppm,
+        1 => faults.repeated_ppm = ppm,
+        _ => (faults.late_ppm, faults.late_ns) = (ppm, late_ns),
+    }
+    Ok(faults)
 }
 
-/// A trial, and what the laboratory asks of it.
 struct Packets(Trial);
 
 impl Simulate for Packets {

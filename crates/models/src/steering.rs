@@ -73,7 +73,6 @@ pub(super) fn computed(
     }
 }
 
-/// The configuration that the settings describe.
 fn read(settings: &Settings<'_>) -> Result<Config, String> {
     let step = settings.one_of("step", &Step::ALL)?;
     let mut costs = settings.one_of("costs", &COSTS)?;
@@ -101,7 +100,6 @@ fn read(settings: &Settings<'_>) -> Result<Config, String> {
     Ok(config)
 }
 
-/// A configuration, and what the laboratory asks of it.
 struct Steering(Config);
 
 impl Simulate for Steering {

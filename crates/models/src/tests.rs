@@ -4,9 +4,22 @@ use std::fs;
 use std::path::Path;
 
 use lab::{Error, Experiment, Laboratory, LineReporter, Options};
-use report::record::Record;
+use report::record::{Factors, Record, Value};
 
 use crate::KIND;
+
+/// Settings such as `rate = 200, series = rings`. A semicolon stands for a comma in a name.
+pub(crate) fn factors(text: &str) -> Factors {
+    let entry = |(name, value): (&str, &str)| {
+        let value = match value.parse::<f64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => Value::from(value.replace(';', ",").as_str()),
+        };
+        (name.to_owned(), value)
+    };
+    let entries = text.split(", ").filter_map(|it| it.split_once(" = "));
+    entries.map(entry).collect()
+}
 
 const LABORATORY: Laboratory = Laboratory {
     kinds: &[KIND],
@@ -19,7 +32,6 @@ fn experiment(tables: &str) -> Result<Experiment, Error> {
     LABORATORY.parse("queue", "queue.toml", &format!("{head}{tables}"))
 }
 
-/// The records of a run into a folder of its own.
 fn run(runs: &Path, seed: u64, tables: &str) -> Vec<Record> {
     let options = Options {
         runs: runs.to_owned(),
@@ -49,7 +61,6 @@ fn values(records: &[Record], service: &str, metric: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Two laws of service at half of the capacity, fifteen trials of each.
 const HALF: &str = "repeats = 15\n[settings]\nrate = \"5k\"\nrequests = 20_000\n\
                     [[factor]]\nname = \"service\"\nvalues = [\"exponential\", \"fixed\"]\n";
 
@@ -109,30 +120,17 @@ fn a_seed_gives_the_same_numbers_and_another_seed_others() {
 #[test]
 fn wrong_settings_of_a_model_are_refused() {
     let set = |settings: &str| format!("repeats = 1\n[settings]\n{settings}\n");
-    for (tables, expected) in [
+    #[rustfmt::skip]
+    let table = [
         (set("requests = 100"), "`rate` is missing"),
         (set("rate = 0"), "`rate` is 0, not a number above 0"),
-        (
-            set("rate = 1\nservers = 1.5"),
-            "`servers` is 1.5, not a whole number",
-        ),
-        (
-            set("rate = 1\nservers = 2000"),
-            "`servers` is 2000, not 1 to 1024",
-        ),
-        (
-            set("rate = 1\nrequests = 3"),
-            "`requests` is 3, not 10 to 100000000",
-        ),
-        (
-            set("rate = 1\nservice = \"slow\""),
-            "`service` is `slow`, not one of exponential, fixed",
-        ),
-        (
-            set("rate = 1\nspeed = 1"),
-            "`speed` is no setting of the model; known are rate",
-        ),
-    ] {
+        (set("rate = 1\nservers = 1.5"), "`servers` is 1.5, not a whole number"),
+        (set("rate = 1\nservers = 2000"), "`servers` is 2000, not 1 to 1024"),
+        (set("rate = 1\nrequests = 3"), "`requests` is 3, not 10 to 100000000"),
+        (set("rate = 1\nservice = \"slow\""), "`service` is `slow`, not one of exponential, fixed"),
+        (set("rate = 1\nspeed = 1"), "`speed` is no setting of the model; known are rate"),
+    ];
+    for (tables, expected) in table {
         let refused = experiment(&tables).unwrap_err().to_string();
         assert!(refused.contains(expected), "{expected}: {refused}");
     }

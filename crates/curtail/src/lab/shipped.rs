@@ -3,7 +3,7 @@
 use ::lab::{Laboratory, Shipped};
 
 pub(crate) const LABORATORY: Laboratory = Laboratory {
-    kinds: &[models::KIND],
+    kinds: &[::lab::MEASURED, models::KIND],
     shipped: SHIPPED,
 };
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use report::record::{Better, Metric, Plan, Unit};
@@ -13,6 +12,7 @@ use crate::Experiment;
 use crate::error::Error;
 use crate::kind::{Context, Entry, Estimate, Performed, Trial, TrialError, settings_of};
 use crate::plan::order;
+use crate::tests::assert_has;
 use crate::tests::model;
 
 /// A kind without settings.
@@ -20,10 +20,12 @@ use crate::tests::model;
 #[serde(deny_unknown_fields)]
 struct Plain {}
 
+const PLAIN: &[Entry] = &[Entry::of::<Plain>("plain")];
+
 impl Kind for Plain {
     fn metrics(&self) -> Vec<Metric> {
         let unit = Unit::from("count".to_owned());
-        vec![Metric::new("measure", "measure", unit, Better::Neither)]
+        vec![Metric::new("pips", "pips", unit, Better::Neither)]
     }
 
     fn settings(&self) -> Result<toml::Table, Error> {
@@ -35,14 +37,13 @@ impl Kind for Plain {
     }
 
     fn estimate(&self, _: &Factors) -> Estimate {
-        Estimate::about(Duration::ZERO)
+        Estimate::about(std::time::Duration::ZERO)
     }
 }
 
 fn experiment(tables: &str) -> Result<Experiment, Error> {
-    const KINDS: &[Entry] = &[Entry::of::<Plain>("plain")];
     let text = format!("kind = \"plain\"\nquestion = \"Why?\"\nseed = 1\nrepeats = 3\n{tables}");
-    Experiment::parse_of(KINDS, "plain", "plain.toml", &text)
+    Experiment::parse_of(PLAIN, "plain", "plain.toml", &text)
 }
 
 fn content(tables: &str, quick: bool) -> crate::experiment::Content {
@@ -57,7 +58,6 @@ fn refusal(tables: &str) -> String {
     experiment(tables).unwrap_err().to_string()
 }
 
-/// A factor with the values 0, 1, ….
 fn factor(name: &str, count: usize, more: &str) -> String {
     let values: Vec<usize> = (0..count).collect();
     format!("[[factor]]\nname = \"{name}\"\nvalues = {values:?}\n{more}\n")
@@ -114,10 +114,7 @@ fn the_name_of_a_ladders_step_needs_no_effect() {
     let refused = Experiment::parse_of(model::KINDS, "ladder", "ladder.toml", &wrong)
         .unwrap_err()
         .to_string();
-    assert!(
-        refused.contains("`sevrers` is no setting of the model"),
-        "{refused}"
-    );
+    assert_has(&refused, "`sevrers` is no setting of the model");
 }
 
 fn number(cell: &Factors, name: &str) -> Option<f64> {
@@ -275,40 +272,21 @@ fn designs_beyond_their_bounds_are_refused() {
             .map(|it| factor(&format!("f{it}"), 1, ""))
             .collect::<String>()
     };
-    for (tables, expected) in [
-        (
-            factor("a", 0, ""),
-            "plain.toml:7: `values` in [[factor]] has 0 entries, not 1 to 256",
-        ),
+    #[rustfmt::skip]
+    let table = [
+        (factor("a", 0, ""), "plain.toml:7: `values` in [[factor]] has 0 entries, not 1 to 256"),
         (factor("a", 257, ""), "has 257 entries, not 1 to 256"),
-        (
-            factor("a", 150, "") + &factor("b", 150, ""),
-            "tables make more than 20000 cells",
-        ),
+        (factor("a", 150, "") + &factor("b", 150, ""), "tables make more than 20000 cells"),
         (many(17), "`factor` tables are 17, at most 16"),
-        (
-            factor("a b", 2, ""),
-            "must be 1 to 64 letters, digits, `.`, `_` or `-`",
-        ),
-        (
-            factor("a", 1, "") + &factor("a", 2, ""),
-            "tables declare `a` twice",
-        ),
-        (
-            factor("a", 2, "reference = 2"),
-            "`reference` in [[factor]] is not among the values",
-        ),
-        (
-            "[[factor]]\nname = \"a\"\nvalues = [1, 1.0]\n".to_owned(),
-            "holds a value twice",
-        ),
-        (
-            "[[cell]]\n\"a b\" = 1\n".to_owned(),
-            "must be 1 to 64 letters",
-        ),
-    ] {
+        (factor("a b", 2, ""), "must be 1 to 64 letters, digits, `.`, `_` or `-`"),
+        (factor("a", 1, "") + &factor("a", 2, ""), "tables declare `a` twice"),
+        (factor("a", 2, "reference = 2"), "`reference` in [[factor]] is not among the values"),
+        ("[[factor]]\nname = \"a\"\nvalues = [1, 1.0]\n".to_owned(), "holds a value twice"),
+        ("[[cell]]\n\"a b\" = 1\n".to_owned(), "must be 1 to 64 letters"),
+    ];
+    for (tables, expected) in table {
         let refused = refusal(&tables);
-        assert!(refused.contains(expected), "{expected}: {refused}");
+        assert_has(&refused, expected);
     }
     assert_eq!(design(&many(16)).cells.len(), 1);
 }
@@ -323,10 +301,7 @@ fn a_misspelt_factor_in_only_or_with_has_a_suggestion() {
     assert_eq!(refused, expected);
     let value = outer + &factor("depth", 2, "only = { connections = [7] }");
     let refused = refusal(&value);
-    assert!(
-        refused.contains("has 7, which `connections` never is"),
-        "{refused}"
-    );
+    assert_has(&refused, "has 7, which `connections` never is");
 
     // Such a factor would be crossed with the others, silently.
     let zipped = ["network", "network", "netwrok"].iter().enumerate();
@@ -336,7 +311,7 @@ fn a_misspelt_factor_in_only_or_with_has_a_suggestion() {
     let refused = refusal(&zipped);
     let expected = "`with` in [[factor]] is `netwrok`, as that of no other factor; did you mean \
                     `network`?";
-    assert!(refused.contains(expected), "{refused}");
+    assert_has(&refused, expected);
 }
 
 #[test]
@@ -346,10 +321,7 @@ fn two_equal_cells_are_refused() {
                   [[factor]]\nname = \"b\"\nvalues = [2, 2]\nwith = \"x\"\n";
     for tables in [rows, zipped] {
         let refused = refusal(tables);
-        assert!(
-            refused.contains("tables make two cells with a 1, b 2"),
-            "{refused}"
-        );
+        assert_has(&refused, "tables make two cells with a 1, b 2");
     }
 }
 
@@ -361,26 +333,16 @@ fn a_ladder_with_ambiguous_steps_is_refused() {
              [[ladder.step]]\nname = \"{second}\"\nset = {{ a = 2 }}\n"
         )
     };
-    for (tables, expected) in [
-        (
-            ladder("step", "first"),
-            "`name` in [[ladder.step]] is `first`, as that of an earlier step",
-        ),
-        (
-            ladder("a", "second"),
-            "has `a`, which is the name of the ladder",
-        ),
-        (
-            ladder("a b", "second"),
-            "`name` in [ladder] must be 1 to 64 letters",
-        ),
-        (
-            "[ladder]\nname = \"step\"\nstep = []\n".to_owned(),
-            "at least two steps",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let table = [
+        (ladder("step", "first"), "`name` in [[ladder.step]] is `first`, as that of an earlier step"),
+        (ladder("a", "second"), "has `a`, which is the name of the ladder"),
+        (ladder("a b", "second"), "`name` in [ladder] must be 1 to 64 letters"),
+        ("[ladder]\nname = \"step\"\nstep = []\n".to_owned(), "at least two steps"),
+    ];
+    for (tables, expected) in table {
         let refused = refusal(&tables);
-        assert!(refused.contains(expected), "{expected}: {refused}");
+        assert_has(&refused, expected);
     }
     assert_eq!(design(&ladder("step", "second")).cells.len(), 2);
 }
@@ -388,11 +350,11 @@ fn a_ladder_with_ambiguous_steps_is_refused() {
 #[test]
 fn names_that_a_report_could_not_tell_apart_are_refused_before_the_run() {
     for (name, expected) in [
-        ("measure", "`measure` names two factors or metrics"),
+        ("pips", "`pips` names two factors or metrics"),
         ("repeat", "`repeat` is a column of every run"),
     ] {
         let refused = refusal(&factor(name, 2, ""));
-        assert!(refused.contains(expected), "{refused}");
+        assert_has(&refused, expected);
     }
 }
 

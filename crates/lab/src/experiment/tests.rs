@@ -3,6 +3,7 @@
 use report::record::Value;
 
 use super::*;
+use crate::tests::assert_has;
 
 const GOOD: &str = "\
 question = \"Does it?\"
@@ -56,7 +57,6 @@ fn content(name: &str, text: &str, quick: bool) -> Content {
     experiment.content(quick).unwrap()
 }
 
-/// The values of a factor.
 fn values(content: &Content, name: &str) -> Vec<Value> {
     let factors = content.design().unwrap().factors;
     let factor = factors.into_iter().find(|it| it.name == name);
@@ -116,116 +116,43 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
 }
 
 /// A part of the file, what replaces it, and the message.
+#[rustfmt::skip]
 const WRONG_VALUES: [(&str, &str, &str); 18] = [
-    (
-        "\"tail\"",
-        "\"tial\"",
-        "6: `figures` has `tial`, which is no figure of this kind; did you mean `tail`?",
-    ),
-    (
-        "\"tail\"",
-        "\"tail\", \"tail\"",
-        "6: `figures` draws `tail` twice",
-    ),
-    (
-        "\"1s\"",
-        "\"1 parsec\"",
-        "4: `1 parsec` is not a duration; give a number with ns, us, ms, s, min or h, such as \
-             500us",
-    ),
-    (
-        "\"1s\"",
-        "\"1ms\"",
-        "4: `trial` is 1 ms, not 100 ms to 1 h 0 min",
-    ),
-    (
-        "update = 0.1",
-        "update = 3.0",
-        "16: `update` in [load] is 3, not a share from 0 to 1",
-    ),
-    (
-        "0.5, 1.0",
-        "0.5, 0.5",
-        "21: `values` in [[factor]] holds a value twice",
-    ),
-    (
-        "0.5, 1.0",
-        "-1.0",
-        "21: `values` in [[factor]] has -1, which is not above 0 and at most 10",
-    ),
-    (
-        "0.5, 1.0",
-        "",
-        "21: `values` in [[factor]] has 0 entries, not 1 to 256",
-    ),
-    (
-        "\"level\"",
-        "\"le vel\"",
-        "20: `name` in [[factor]] must be 1 to 64 letters, digits, `.`, `_` or `-`",
-    ),
-    (
-        "[\"-p\", \"{port}\"]\n\n[quick]",
-        "[]\n\n[quick]",
-        "33: `arguments` in [[server]] lacks `{port}`: the lab assigns the port",
-    ),
-    (
-        "\"two\"",
-        "\"one\"",
-        "31: `name` in [[server]] is used by another server",
-    ),
-    (
-        "repeats = 1",
-        "repeats = 0",
-        "36: `repeats` in [quick] is 0, not 1 to 1000",
-    ),
-    (
-        "repeats = 2",
-        "repeats = -2",
-        "3: -2 is not a number of repeats",
-    ),
-    (
-        "repeats = 2",
-        "repeats = { least = 9, most = 3, metric = \"achieved_rps\", width = 0.1 }",
-        "3: `repeats` has least 9 and most 3; they must ascend and be 1 to 1000",
-    ),
-    (
-        "repeats = 2",
-        "repeats = { least = 3, most = 9, metric = \"achieved\", width = 0.1 }",
-        "3: `repeats` has no metric `achieved`; did you mean `achieved_rps`?",
-    ),
-    (
-        "repeats = 2",
-        "repeats = { least = 3, most = 9, metric = \"achieved_rps\", width = 0.0 }",
-        "3: `repeats` has a width that is not above 0 and below 10",
-    ),
-    (
-        "repeats = 2",
-        "repeats = 2\nretries = 11",
-        "4: `retries` is 11, at most 10",
-    ),
-    (
-        "trials = 1",
-        "trials = 0",
-        "24: `trials` in [capacity] must be at least 1: levels are shares of a measured capacity",
-    ),
+    ("\"tail\"", "\"tial\"", "6: `figures` has `tial`, which is no figure of this kind; did you mean `tail`?"),
+    ("\"tail\"", "\"tail\", \"tail\"", "6: `figures` draws `tail` twice"),
+    ("\"1s\"", "\"1 parsec\"", "4: `1 parsec` is not a duration; give a number with ns, us, ms, s, min or h, such as 500us"),
+    ("\"1s\"", "\"1ms\"", "4: `trial` is 1 ms, not 100 ms to 1 h 0 min"),
+    ("update = 0.1", "update = 3.0", "16: `update` in [load] is 3, not a share from 0 to 1"),
+    ("0.5, 1.0", "0.5, 0.5", "21: `values` in [[factor]] holds a value twice"),
+    ("0.5, 1.0", "-1.0", "21: `values` in [[factor]] has -1, which is not above 0 and at most 10"),
+    ("0.5, 1.0", "", "21: `values` in [[factor]] has 0 entries, not 1 to 256"),
+    ("\"level\"", "\"le vel\"", "20: `name` in [[factor]] must be 1 to 64 letters, digits, `.`, `_` or `-`"),
+    ("[\"-p\", \"{port}\"]\n\n[quick]", "[]\n\n[quick]", "33: `arguments` in [[server]] lacks `{port}`: the lab assigns the port"),
+    ("\"two\"", "\"one\"", "31: `name` in [[server]] is used by another server"),
+    ("repeats = 1", "repeats = 0", "36: `repeats` in [quick] is 0, not 1 to 1000"),
+    ("repeats = 2", "repeats = -2", "3: -2 is not a number of repeats"),
+    ("repeats = 2", "repeats = { least = 9, most = 3, metric = \"achieved_rps\", width = 0.1 }", "3: `repeats` has least 9 and most 3; they must ascend and be 1 to 1000"),
+    ("repeats = 2", "repeats = { least = 3, most = 9, metric = \"achieved\", width = 0.1 }", "3: `repeats` has no metric `achieved`; did you mean `achieved_rps`?"),
+    ("repeats = 2", "repeats = { least = 3, most = 9, metric = \"achieved_rps\", width = 0.0 }", "3: `repeats` has a width that is not above 0 and below 10"),
+    ("repeats = 2", "repeats = 2\nretries = 11", "4: `retries` is 11, at most 10"),
+    ("trials = 1", "trials = 0", "24: `trials` in [capacity] must be at least 1: levels are shares of a measured capacity"),
 ];
 
 #[test]
-fn an_invalid_distribution_is_found_before_any_process_starts() {
+fn values_that_are_wrong_together_are_refused() {
     let keys = violation("fixed:30", "fixd:30");
     let place = "my/ladder.toml:12: `keys` in [load] is wrong: distribution `fixd:30`";
     assert!(keys.starts_with(place), "{keys}");
-    let popularity = violation("\"uniform\"", "\"zipf\"");
-    let place = "my/ladder.toml:15: `popularity` in [load] is wrong: ";
-    assert!(popularity.starts_with(place), "{popularity}");
-    let together = violation(
-        "repeats = 1",
-        "load = { connections = 100_000, records = 9_000_000_000_000 }",
-    );
-    assert!(
-        together.contains("makes a load that cannot be offered: "),
-        "{together}"
-    );
+    let load = "load = { connections = 100_000, records = 9_000_000_000_000 }";
+    let together = violation("repeats = 1", load);
+    assert_has(&together, "makes a load that cannot be offered: ");
+    let levels: Vec<String> = (1..=60).map(|it| format!("0.{it:02}")).collect();
+    let text = GOOD
+        .replace("0.5, 1.0", &levels.join(", "))
+        .replace("repeats = 2", "repeats = 1000");
+    let many = Experiment::parse("ladder", "my/ladder.toml", &text).unwrap_err();
+    let expected = "my/ladder.toml:3: `repeats` makes 120002 trials in all, more than 100000";
+    assert_eq!(many.to_string(), expected);
 }
 
 #[test]
@@ -242,7 +169,6 @@ fn rates_are_an_alternative_to_levels() {
     assert_eq!(error.to_string(), message);
 }
 
-/// [`GOOD`] without its short form.
 /// Under every kind, in every table that has values of factors, in the long and the short form.
 #[test]
 fn a_rate_may_have_a_unit_wherever_it_stands() {
@@ -285,6 +211,7 @@ fn a_rate_may_have_a_unit_wherever_it_stands() {
     assert_eq!(values(&listed, "most-rate"), numbers(&[3_000.0, 4_000.0]));
 }
 
+/// [`GOOD`] without its short form.
 fn good() -> &'static str {
     GOOD.split("[quick]").next().unwrap()
 }
@@ -317,57 +244,22 @@ fn parameters_of_the_load_may_be_varied() {
     let factors = found.design().unwrap().factors;
     let update = factors.iter().find(|it| it.name == "update").unwrap();
     assert_eq!(update.title, "share of updates");
-    for (name, values, message) in [
-        (
-            "updates",
-            "[0.1]",
-            "19: `factor` has `updates`, which no command contains as `{updates}`, and which is no \
-             key of [load]; did you mean `update`?",
-        ),
-        (
-            "update",
-            "[0.1, 1.5]",
-            "28: `values` in [[factor]] is 1.5, not a share from 0 to 1",
-        ),
-        (
-            "depth",
-            "[1, 2000]",
-            "28: `values` in [[factor]] is 2000, not 1 to 1024",
-        ),
-        (
-            "depth",
-            "[1.5]",
-            "28: `values` in [[factor]] is 1.5, not 1 to 1024",
-        ),
-        (
-            "depth",
-            "[\"deep\"]",
-            "28: `values` in [[factor]] is deep, not 1 to 1024",
-        ),
-        (
-            "server",
-            "[\"one\"]",
-            "28: `values` in [[factor]] is set by the [[server]] tables: name servers there",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let table = [
+        ("updates", "[0.1]", "19: `factor` has `updates`, which no command contains as `{updates}`, and which is no key of [load]; did you mean `update`?"),
+        ("update", "[0.1, 1.5]", "28: `values` in [[factor]] is 1.5, not a share from 0 to 1"),
+        ("depth", "[1, 2000]", "28: `values` in [[factor]] is 2000, not 1 to 1024"),
+        ("depth", "[1.5]", "28: `values` in [[factor]] is 1.5, not 1 to 1024"),
+        ("depth", "[\"deep\"]", "28: `values` in [[factor]] is deep, not 1 to 1024"),
+        ("server", "[\"one\"]", "28: `values` in [[factor]] is set by the [[server]] tables: name servers there"),
+    ];
+    for (name, values, message) in table {
         let error = parsed(&varying(name, values)).unwrap_err().to_string();
         assert_eq!(error, format!("my/ladder.toml:{message}"));
     }
-    let error = parsed(&varying("saturating", "[0, 7]"))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("`trials` in [capacity] with saturating connections"),
-        "{error}"
-    );
-    let closed = varying("saturating", "[0, 100_000]")
-        .replace("[capacity]\ntrials = 1", "")
-        .replace(
-            "name = \"level\"\nvalues = [0.5, 1.0]",
-            "name = \"rate\"\nvalues = [1]",
-        );
-    let error = parsed(&closed).unwrap_err().to_string();
-    assert!(error.contains("cannot be offered"), "{error}");
+    let error = parsed(&varying("saturating", "[0, 7]")).unwrap_err();
+    let expected = "`trials` in [capacity] with saturating connections";
+    assert_has(error.to_string(), expected);
 }
 
 #[test]
@@ -383,7 +275,7 @@ fn quick_may_shorten_every_list() {
     assert_eq!(quick.general.repeats.0, Repeats::fixed(2));
 
     let wrong = |from, to| {
-        assert!(text.contains(from), "`{from}` is not in the file");
+        assert_has(&text, from);
         let text = text.replace(from, to);
         Experiment::parse("ladder", "my/ladder.toml", &text)
             .unwrap_err()
@@ -410,26 +302,6 @@ fn a_value_invalid_only_with_quick_names_quick() {
             .to_string(),
         "my/ladder.toml:11: `threads` in [load] is 4, above the 2 connections, with the changes of \
          [quick]"
-    );
-}
-
-#[test]
-fn too_many_trials_are_refused() {
-    let text = GOOD.replace("repeats = 2", "repeats = 1000").replace(
-        "values = [0.5, 1.0]",
-        &format!(
-            "values = [{}]",
-            (1..=60)
-                .map(|level| format!("0.{level:02}"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        ),
-    );
-    assert_eq!(
-        Experiment::parse("ladder", "my/ladder.toml", &text)
-            .unwrap_err()
-            .to_string(),
-        "my/ladder.toml:3: `repeats` makes 120002 trials in all, more than 100000"
     );
 }
 
@@ -524,23 +396,13 @@ fn a_wrong_answer_is_named_with_its_line() {
     let text = PUBLISHED.replace("[program]", answer);
     let plan = content("any", &text, false).plan().unwrap();
     assert_eq!(plan.answer.unwrap().metric, "elapsed_ns");
-    for (from, to, expected) in [
-        (
-            "\"elapsed_ns\"\nbaseline",
-            "\"elapsed\"\nbaseline",
-            "any.toml:8: `metric` in [answer] is wrong: no metric is named `elapsed`",
-        ),
-        (
-            "{ size = 1 }",
-            "{ size = 3 }",
-            "any.toml:9: `baseline` in [answer] is wrong: `size` has no value `3`",
-        ),
-        (
-            "baseline",
-            "basline",
-            "unknown key `basline` in [answer]; did you mean `baseline`?",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let table = [
+        ("\"elapsed_ns\"\nbaseline", "\"elapsed\"\nbaseline", "any.toml:8: `metric` in [answer] is wrong: no metric is named `elapsed`"),
+        ("{ size = 1 }", "{ size = 3 }", "any.toml:9: `baseline` in [answer] is wrong: `size` has no value `3`"),
+        ("baseline", "basline", "unknown key `basline` in [answer]; did you mean `baseline`?"),
+    ];
+    for (from, to, expected) in table {
         let changed = text.replace(from, to);
         let refused = Experiment::parse("any", "any.toml", &changed).unwrap_err();
         assert!(refused.to_string().contains(expected), "{refused}");
@@ -549,23 +411,13 @@ fn a_wrong_answer_is_named_with_its_line() {
 
 #[test]
 fn a_wrong_published_value_is_named_with_its_line() {
-    for (from, to, expected) in [
-        (
-            "user_ns",
-            "user_n",
-            "any.toml:17: `metric` in [[published]] is wrong: no metric is named `user_n`; the nearest known:",
-        ),
-        (
-            "size = 2",
-            "size = 3",
-            "any.toml:14: `only` in [[published]] is wrong: `size` has no value `3`; it has `1` and `2`",
-        ),
-        (
-            "value = 7",
-            "valeu = 7",
-            "unknown key `valeu` in [[published]]; did you mean `value`?",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let table = [
+        ("user_ns", "user_n", "any.toml:17: `metric` in [[published]] is wrong: no metric is named `user_n`; the nearest known:"),
+        ("size = 2", "size = 3", "any.toml:14: `only` in [[published]] is wrong: `size` has no value `3`; it has `1` and `2`"),
+        ("value = 7", "valeu = 7", "unknown key `valeu` in [[published]]; did you mean `value`?"),
+    ];
+    for (from, to, expected) in table {
         let changed = PUBLISHED.replace(from, to);
         let refused = Experiment::parse("any", "any.toml", &changed).unwrap_err();
         assert!(refused.to_string().contains(expected), "{refused}");

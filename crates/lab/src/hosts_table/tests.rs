@@ -1,6 +1,7 @@
 //! The table, its factors and its checks.
 
 use super::*;
+use crate::tests::assert_has;
 
 fn table(text: &str) -> HostsTable {
     toml::from_str(text).unwrap()
@@ -23,21 +24,12 @@ fn problem(table: &HostsTable, cells: &[Factors]) -> String {
 }
 
 #[test]
-fn without_a_table_all_run_on_one_host() {
-    let none = table("");
-    assert!(none.is_default());
-    none.check(&[Factors::new()]).unwrap();
-    assert!(matches!(none.open(0, &[], &[]), Ok(Hosts::One)));
-    assert_eq!(none.words([]), "this machine, over loopback");
-}
-
-#[test]
 fn a_plan_restores_the_table() {
     let written = namespaces("clients = 2\n[link]\ndelay = \"1500us\"\nloss = 0.001\n");
     let plan = toml::Table::try_from(&written).unwrap();
     assert_eq!(plan.try_into::<HostsTable>().unwrap(), written);
     assert_eq!(
-        written.words([]),
+        written.words(),
         "network namespaces of a server and 2 clients, joined by links with a delay of 1500us, a \
          jitter of 0s and a loss of 0.1 % in each direction"
     );
@@ -48,10 +40,7 @@ fn a_plan_restores_the_table() {
 fn loopback_has_no_link_and_its_clients_are_processes() {
     let three = table("clients = 3");
     three.check(&[]).unwrap();
-    assert_eq!(
-        three.words([]),
-        "this machine, over loopback, with 3 clients"
-    );
+    assert_eq!(three.words(), "this machine, over loopback, with 3 clients");
     let factor = [cell("host.clients", Value::from(2.0))];
     table("").check(&factor).unwrap();
     let needed = "needs `kind = \"namespaces\"`: loopback is one host";
@@ -71,10 +60,7 @@ fn loopback_has_no_link_and_its_clients_are_processes() {
     let refused = problem(&table("[link]\ndelay = \"1ms\""), &[]);
     assert!(refused.starts_with("[hosts] link: needs"), "{refused}");
     let refused = problem(&table(""), &[cell("host.delay", Value::from(1e6))]);
-    assert!(
-        refused.contains("needs `kind = \"namespaces\"` in [hosts]"),
-        "{refused}"
-    );
+    assert_has(&refused, "needs `kind = \"namespaces\"` in [hosts]");
 }
 
 #[test]
@@ -125,7 +111,7 @@ fn a_wrong_factor_names_the_remedy() {
         factor.unwrap_err()
     };
     let unit = refused("host.delay", Value::from(5.0));
-    assert!(unit.contains("write \"5ms\" or \"5us\""), "{unit}");
+    assert_has(&unit, "write \"5ms\" or \"5us\"");
     let misspelt = refused("host.dely", Value::from("1ms"));
     assert!(misspelt.ends_with("; did you mean `delay`?"), "{misspelt}");
     for value in [Value::from("two"), Value::from(1.5), Value::from(-1.0)] {

@@ -83,7 +83,6 @@ impl Agents {
         ["--token-file".to_owned(), token]
     }
 
-    /// The arguments of the coordinator.
     pub(super) fn arguments(&self) -> Vec<String> {
         let agents = self.agents.iter();
         let agents = agents.flat_map(|(address, _)| ["--agent".to_owned(), address.to_string()]);

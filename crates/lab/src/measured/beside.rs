@@ -18,7 +18,7 @@ use super::{Setup, Side};
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
 use crate::limits;
-use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
+use crate::process::{Process, ProcessGuard, WaitResult, with_last_lines};
 
 /// A process that runs beside the load: started before it, and stopped after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,6 @@ pub(super) struct Beside {
     /// Its name in messages and logs.
     pub(super) name: String,
     pub(super) command: Vec<String>,
-    /// The host on which it runs.
     #[serde(default, skip_serializing_if = "Side::is_server")]
     pub(super) host: Side,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -42,12 +41,9 @@ pub(super) struct Beside {
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct Ready {
     /// A TCP connection to this address succeeds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) connect: Option<String>,
     /// A line of its output matches this regular expression.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) line: Option<String>,
-    /// This command exits with status 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) command: Vec<String>,
     /// It answers memcached's `version` at the trial's port.
@@ -69,13 +65,11 @@ pub(super) struct Place<'a> {
     pub(super) timeout: Duration,
 }
 
-/// A process that is ready.
 #[derive(Debug)]
 pub(super) struct Running {
     name: String,
     log: PathBuf,
     process: Process,
-    /// Its reply to `version`, if it was asked.
     pub(super) version: Option<String>,
 }
 
@@ -112,7 +106,8 @@ impl Running {
         let mut command = words.command(beside.host, &beside.command, &beside.environment);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let (cpus, first, name) = (place.cpus, place.goes_first, &beside.name);
-        let process = Process::start_guarded(&mut command, cpus, first, name)?;
+        let process =
+            Process::start_under(ProcessGuard::start()?, &mut command, cpus, first, name)?;
         let mut running = Self {
             name: name.clone(),
             log,
@@ -146,7 +141,7 @@ impl Running {
                 .process
                 .wait(limits::PROBE_GAP, Some(context.stop_signals))?
             {
-                WaitResult::Exited => {
+                WaitResult::Exited(_) => {
                     let status = self.process.finish()?;
                     return Err(self.failed(&format!("exited before it was ready ({status})")));
                 }
@@ -191,12 +186,12 @@ impl Running {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let shown = ready.command.join(" ");
-        let probe = Process::start(&mut probe, &[], false);
+        let probe = Process::start(&mut probe, &[], false, None);
         let mut probe = probe.map_err(|error| format!("`{shown}`: {error}"))?;
         let timeout = limits::COMMAND_ATTEMPT.min(left).max(limits::PROBE_GAP);
         let awaited = [&probe, &self.process];
         match Process::wait_for_first(&awaited, timeout, Some(context.stop_signals)) {
-            Ok(FirstExit::Exited(0)) => {}
+            Ok(WaitResult::Exited(0)) => {}
             _ => {
                 let timeout = units::duration_text(timeout);
                 return Err(format!("`{shown}` did not exit within {timeout}"));
@@ -215,7 +210,7 @@ impl Running {
     /// Fails if the process has exited; after a load that was `abnormal`, if it is about to.
     pub(super) fn check(&mut self, abnormal: bool) -> Result<(), TrialError> {
         let moment = if abnormal { MOMENT } else { Duration::ZERO };
-        if self.process.wait(moment, None)? == WaitResult::Exited {
+        if self.process.wait(moment, None)?.is_exit() {
             let status = self.process.finish()?;
             return Err(self.failed(&format!("exited during the trial ({status})")));
         }
@@ -226,7 +221,6 @@ impl Running {
         &self.name
     }
 
-    /// The file with its output.
     pub(super) fn log(&self) -> &Path {
         &self.log
     }
@@ -236,7 +230,7 @@ impl Running {
     pub(super) fn stop(mut self, context: &Context<'_>) -> Result<Option<String>, Error> {
         self.process.terminate();
         let timeout = context.options.timeouts.stop;
-        let in_time = self.process.wait(timeout, None)? == WaitResult::Exited;
+        let in_time = self.process.wait(timeout, None)?.is_exit();
         let status = self.process.finish()?;
         let name = &self.name;
         let timeout = units::duration_text(timeout);

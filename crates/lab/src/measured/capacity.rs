@@ -35,7 +35,6 @@ pub(super) struct CapacityTable {
     #[serde(skip_serializing_if = "Factors::is_empty")]
     pub(super) of: Factors,
     /// The metric that is the rate. None: that of the load.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) metric: Option<String>,
 }
 
@@ -52,7 +51,6 @@ impl CapacityTable {
         self.metric.as_deref().unwrap_or(ACHIEVED_RPS)
     }
 
-    /// The factors of the capacity of a cell.
     fn of(&self, cell: &Factors) -> Factors {
         let mut factors = factors(cell);
         factors.extend(self.of.clone());

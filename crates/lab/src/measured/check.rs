@@ -29,7 +29,6 @@ const PLACEHOLDERS: [&str; 8] = [
     disk::FILES,
 ];
 
-/// The first problem of the settings under these cells.
 pub(super) fn check(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     let at_top = |key: &str, problem: String| Err(Violation::new("", 0, key, problem));
     match (&setup.load, &setup.program) {
@@ -100,49 +99,48 @@ fn check_times(setup: &Setup) -> Result<(), Violation> {
 
 fn check_commands(setup: &Setup) -> Result<(), Violation> {
     let violation = |table, nth, key, problem: &str| Err(Violation::new(table, nth, key, problem));
-    const EMPTY: &str = "is empty: give the program and its arguments";
     let most = limits::PROGRAM_TIMEOUT;
-    let is_timeout = |it: Duration| !it.is_zero() && it <= most;
-    let no_timeout = format!("is not above 0 and at most {}", duration_text(most));
+    // A process beside the load runs until it is stopped.
+    let is_started = |table, nth, command: &[String], timeout: Option<Duration>| {
+        if command.is_empty() {
+            return violation(
+                table,
+                nth,
+                "command",
+                "is empty: give the program and its arguments",
+            );
+        }
+        if timeout.is_some_and(|it| it.is_zero() || it > most) {
+            let problem = format!("is not above 0 and at most {}", duration_text(most));
+            return violation(table, nth, "timeout", &problem);
+        }
+        Ok(())
+    };
     if let Some(program) = &setup.program {
-        if program.command.is_empty() {
-            return violation("[program]", 0, "command", EMPTY);
-        }
-        if !is_timeout(program.timeout) {
-            return violation("[program]", 0, "timeout", &no_timeout);
-        }
-        let requests = program.requests.as_ref();
+        is_started("[program]", 0, &program.command, Some(program.timeout))?;
         let counts = |name: &&String| {
-            let of = setup.metric.iter().find(|it| it.name() == **name);
-            of.is_some_and(|it| ["count", "/s"].contains(&it.unit()))
+            let of = setup.metric.iter().find(|it| it.name == **name);
+            of.is_some_and(|it| ["count", "/s"].contains(&it.unit.as_str()))
         };
-        if let Some(name) = requests.filter(|it| !counts(it)) {
+        if let Some(name) = program.requests.as_ref().filter(|it| !counts(it)) {
             let problem =
                 format!("is `{name}`, which is no [[metric]] with the unit `count` or `/s`");
             return violation("[program]", 0, "requests", &problem);
         }
     }
-    let tables = [
+    for (key, count, most) in [
         ("before", setup.before.len(), limits::BEFORE),
         ("beside", setup.beside.len(), limits::BESIDE),
-    ];
-    for (key, count, most) in tables {
+    ] {
         if count > most {
             return violation("", 0, key, &format!("tables are {count}, at most {most}"));
         }
     }
     for (nth, before) in setup.before.iter().enumerate() {
-        if before.command.is_empty() {
-            return violation("[[before]]", nth, "command", EMPTY);
-        }
-        if !is_timeout(before.timeout) {
-            return violation("[[before]]", nth, "timeout", &no_timeout);
-        }
+        is_started("[[before]]", nth, &before.command, Some(before.timeout))?;
     }
     for (nth, beside) in setup.beside.iter().enumerate() {
-        if beside.command.is_empty() {
-            return violation("[[beside]]", nth, "command", EMPTY);
-        }
+        is_started("[[beside]]", nth, &beside.command, None)?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let is_again = setup.beside[..nth].iter().any(|it| it.name == beside.name)
             || (beside.name == SERVER && !setup.server.is_empty());
@@ -224,11 +222,11 @@ fn check_metrics(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     }
     known.extend(own.into_iter().map(|it| it.name));
     for (nth, metric) in setup.metric.iter().enumerate() {
-        if known.iter().any(|it| it == metric.name()) {
+        if known.contains(&metric.name) {
             let problem = "is measured of every trial: remove the table, or choose another name";
             return Err(Violation::new("[[metric]]", nth, "name", problem));
         }
-        if metric.is_series() && clients > 1 {
+        if metric.series && clients > 1 {
             let problem = "needs one client: those of several clients are not combined";
             return Err(Violation::new("[[metric]]", nth, "series", problem));
         }
@@ -316,7 +314,7 @@ fn check_capacity(setup: &Setup, cells: &[Factors]) -> Result<(), Violation> {
     if table.trials == 0 {
         return Ok(());
     }
-    if !setup.has_summary() && !setup.metric.iter().any(|it| it.name() == table.metric()) {
+    if !setup.has_summary() && !setup.metric.iter().any(|it| it.name == table.metric()) {
         let problem = match &table.metric {
             Some(name) => format!("is `{name}`, which is no [[metric]]"),
             None => "is missing: name the [[metric]] that is the rate of the program".to_owned(),
@@ -350,69 +348,56 @@ struct Word<'a> {
     server: Option<&'a str>,
 }
 
-/// Words of which each may be left out.
-fn loose<'a>(
+/// Words of which those after the first `needed` may be left out.
+fn of<'a>(
+    needed: usize,
     place: Place,
     texts: impl IntoIterator<Item = &'a String>,
 ) -> impl Iterator<Item = Word<'a>> {
-    texts.into_iter().map(move |text| Word {
+    texts.into_iter().enumerate().map(move |(at, text)| Word {
         text,
         place,
-        is_needed: false,
+        is_needed: at < needed,
         is_of_client: false,
         server: None,
     })
 }
 
-/// Words that a process cannot do without.
-fn needed<'a>(
-    place: Place,
-    texts: impl IntoIterator<Item = &'a String>,
-) -> impl Iterator<Item = Word<'a>> {
-    loose(place, texts).map(|word| Word {
-        is_needed: true,
-        ..word
-    })
-}
-
-/// A program, and arguments that may be left out.
-fn command<'a>(place: Place, texts: &'a [String]) -> impl Iterator<Item = Word<'a>> {
-    needed(place, texts.first()).chain(loose(place, texts.iter().skip(1)))
-}
+const ALL: usize = usize::MAX;
 
 fn ready(place: Place, ready: &Ready) -> impl Iterator<Item = Word<'_>> {
-    needed(place, &ready.connect).chain(command(place, &ready.command))
+    of(ALL, place, &ready.connect).chain(of(1, place, &ready.command))
 }
 
 /// All words that may have placeholders.
 fn words(setup: &Setup) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     if let Some(load) = &setup.load {
-        words.extend(loose(("[load]", 0, "arguments"), &load.arguments));
-        words.extend(command(("[load]", 0, "under"), &load.under));
-        words.extend(command(("[load]", 0, "input"), &load.input));
+        words.extend(of(0, ("[load]", 0, "arguments"), &load.arguments));
+        words.extend(of(1, ("[load]", 0, "under"), &load.under));
+        words.extend(of(1, ("[load]", 0, "input"), &load.input));
     }
     if let Some(program) = &setup.program {
-        words.extend(command(("[program]", 0, "command"), &program.command));
-        words.extend(command(("[program]", 0, "input"), &program.input));
+        words.extend(of(1, ("[program]", 0, "command"), &program.command));
+        words.extend(of(1, ("[program]", 0, "input"), &program.input));
         let values = program.environment.values();
-        words.extend(loose(("[program]", 0, "environment"), values));
+        words.extend(of(0, ("[program]", 0, "environment"), values));
     }
     for (nth, before) in setup.before.iter().enumerate() {
-        words.extend(command(("[[before]]", nth, "command"), &before.command));
-        words.extend(command(("[[before]]", nth, "input"), &before.input));
+        words.extend(of(1, ("[[before]]", nth, "command"), &before.command));
+        words.extend(of(1, ("[[before]]", nth, "input"), &before.input));
     }
     words.iter_mut().for_each(|word| word.is_of_client = true);
     for (nth, beside) in setup.beside.iter().enumerate() {
         let place = |key| ("[[beside]]", nth, key);
-        words.extend(command(place("command"), &beside.command));
-        words.extend(loose(place("environment"), beside.environment.values()));
+        words.extend(of(1, place("command"), &beside.command));
+        words.extend(of(0, place("environment"), beside.environment.values()));
         words.extend(ready(place("ready"), &beside.ready));
     }
     for (nth, server) in setup.server.iter().enumerate() {
         let place = |key| ("[[server]]", nth, key);
-        let mut own: Vec<Word<'_>> = loose(place("arguments"), &server.arguments).collect();
-        own.extend(loose(place("environment"), server.environment.values()));
+        let mut own: Vec<Word<'_>> = of(0, place("arguments"), &server.arguments).collect();
+        own.extend(of(0, place("environment"), server.environment.values()));
         let probes = server.ready.iter();
         own.extend(probes.flat_map(|it| ready(place("ready"), it)));
         let name = Some(server.name.as_str());
@@ -422,12 +407,12 @@ fn words(setup: &Setup) -> Vec<Word<'_>> {
         }));
     }
     if let Some(disk) = &setup.disk {
-        words.extend(needed(("[disk]", 0, "law"), [&disk.law]));
-        words.extend(needed(("[disk]", 0, "fill"), [&disk.fill]));
-        words.extend(needed(("[disk]", 0, "memory"), &disk.memory));
+        words.extend(of(ALL, ("[disk]", 0, "law"), [&disk.law]));
+        words.extend(of(ALL, ("[disk]", 0, "fill"), [&disk.fill]));
+        words.extend(of(ALL, ("[disk]", 0, "memory"), &disk.memory));
     }
     for (nth, metric) in setup.metric.iter().enumerate() {
-        words.extend(needed(("[[metric]]", nth, "file"), metric.file()));
+        words.extend(of(ALL, ("[[metric]]", nth, "file"), &metric.file));
     }
     words
 }

@@ -31,28 +31,23 @@ use crate::error::Error;
 use crate::kind::{Context, TrialError};
 use crate::{limits, location, placeholder};
 
-/// The placeholder of the folder with the files.
 pub(super) const FILES: &str = "files";
 /// The folder on which the disk is mounted. Each machine has it (Filesystem Hierarchy Standard).
 const AT: &str = "/mnt";
 
-/// The settings of a disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct DiskTable {
     /// The law of its delays; may have placeholders of factors.
     #[serde(default = "spindle")]
     pub(super) law: String,
-    /// Its size.
     size: String,
     /// The bound of memory; may have placeholders of factors. None: that of the machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<String>,
     #[serde(default = "read_only")]
     options: String,
     /// A command for `/bin/sh` that writes the files.
     pub(super) fill: String,
-    /// The time in which they must be written.
     #[serde(with = "location::duration_text")]
     timeout: Duration,
 }
@@ -102,7 +97,6 @@ impl DiskTable {
         self.timeout + limits::Timeouts::default().stop
     }
 
-    /// The disk in words.
     pub(super) fn words(&self) -> String {
         let memory = self.memory.as_deref().unwrap_or("the machine's");
         format!(
@@ -112,12 +106,10 @@ impl DiskTable {
     }
 }
 
-/// The folder with the files.
 pub(super) fn folder() -> String {
     format!("{AT}/files")
 }
 
-/// A metric of a disk: name, title, unit, and its value by the counts and the channels.
 type DiskMetric = (
     &'static str,
     &'static str,
@@ -139,7 +131,6 @@ fn elapsed_ns(counts: &Counts) -> f64 {
     counts.elapsed_ns.max(1) as f64
 }
 
-/// The metrics of a disk.
 pub(super) fn metrics() -> Vec<Metric> {
     METRICS
         .map(|(name, title, unit, _)| {
@@ -199,7 +190,6 @@ impl RunningDisk {
         Ok(Self { running, channels })
     }
 
-    /// Its process.
     pub(super) fn pid(&self) -> u32 {
         self.running.process().id()
     }

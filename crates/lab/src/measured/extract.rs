@@ -13,37 +13,27 @@ use crate::placeholder;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct MetricTable {
-    name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: String,
     title: Option<String>,
-    unit: String,
+    pub(super) unit: String,
     #[serde(default = "neither")]
     better: Better,
     /// A path in JSON: keys, indices and `[KEY=VALUE]`, joined by dots.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     json: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     regex: Option<String>,
     /// A file that the program writes, which is searched in place of its output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    /// The output that is searched.
+    pub(super) file: Option<String>,
     #[serde(default)]
     of: Stream,
     /// The process beside the program whose output is searched, both streams of it, after it was
     /// stopped. None: the output of the program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    /// How several values become one.
+    pub(super) from: Option<String>,
     #[serde(default)]
     reduce: Reduce,
-    /// How the values of several clients become one.
     #[serde(default = "mean", skip_serializing_if = "is_mean")]
     across: Reduce,
-    /// Whether the values are kept as a series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    series: bool,
-    /// Whether a trial without a value succeeds nevertheless.
+    pub(super) series: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
 }
@@ -64,7 +54,6 @@ fn neither() -> Better {
     Better::Neither
 }
 
-/// An output of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Stream {
@@ -73,7 +62,6 @@ enum Stream {
     Stderr,
 }
 
-/// How several values become one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reduce {
@@ -89,27 +77,6 @@ pub(super) enum Reduce {
 }
 
 impl MetricTable {
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn unit(&self) -> &str {
-        &self.unit
-    }
-
-    /// The process beside the program from whose output the metric is read.
-    pub(super) fn from(&self) -> Option<&str> {
-        self.from.as_deref()
-    }
-
-    pub(super) fn across(&self) -> Reduce {
-        self.across
-    }
-
-    pub(super) fn is_series(&self) -> bool {
-        self.series
-    }
-
     pub(super) fn definition(&self) -> Metric {
         let title = self.title.as_ref().unwrap_or(&self.name);
         Metric::new(
@@ -120,12 +87,6 @@ impl MetricTable {
         )
     }
 
-    /// The file that is searched, with placeholders. None: an output.
-    pub(super) fn file(&self) -> Option<&String> {
-        self.file.as_ref()
-    }
-
-    /// All values in an output, in order.
     fn values(&self, output: &str) -> Values {
         let mut values = Values::default();
         if let Some(path) = &self.json {
@@ -163,12 +124,9 @@ fn number(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// What an output has for a metric.
 #[derive(Debug, Default)]
 struct Values {
-    /// The numbers, in order.
     finite: Vec<f64>,
-    /// Matches that are no finite number.
     others: usize,
 }
 
@@ -248,9 +206,6 @@ impl Reduce {
 
 /// The metrics of a trial, and a remark on each series that is not kept in full, on matches that
 /// are no numbers, and on each metric without an end of its warm-up.
-///
-/// # Errors
-/// A metric that is not optional has no value: the reason of the trial's failure.
 pub(super) fn measured(
     tables: &[MetricTable],
     stdout: &str,
@@ -260,7 +215,7 @@ pub(super) fn measured(
     let mut measured = Measured::default();
     let mut notes = Vec::new();
     for table in tables {
-        let found = match (table.file(), table.of) {
+        let found = match (&table.file, table.of) {
             (Some(path), _) => match file(path) {
                 Ok(text) => table.values(&text),
                 Err(_) if table.optional => Values::default(),
@@ -314,11 +269,11 @@ pub(super) fn combined(tables: &[MetricTable], mut each: Vec<Performed>) -> Perf
         );
     }
     for table in tables {
-        let name = table.name();
+        let name = &table.name;
         let values = each.iter().filter_map(|it| it.measured.metric(name));
         let values: Vec<f64> = values.collect();
         let (found, all) = (values.len(), each.len());
-        match table.across().of(&values) {
+        match table.across.of(&values) {
             Some(value) if found == all => {
                 measured.metrics.insert(name.to_owned(), value);
             }
@@ -331,7 +286,6 @@ pub(super) fn combined(tables: &[MetricTable], mut each: Vec<Performed>) -> Perf
     Performed { measured, notes }
 }
 
-/// Checks the declarations. `beside` are the names of the processes beside the program.
 pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Violation> {
     const TABLE: &str = "[[metric]]";
     for (nth, table) in tables.iter().enumerate() {
@@ -341,8 +295,8 @@ pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Viola
             let problem = "must be letters, digits, `.`, `_` or `-`, and of no other metric";
             return violation("name", problem.to_owned());
         }
-        if let Some(from) = table.from() {
-            if !beside.contains(&from) {
+        if let Some(from) = &table.from {
+            if !beside.contains(&from.as_str()) {
                 let near = crate::error::suggestion(from, beside.iter().copied());
                 let problem = format!("has `{from}`, which is no [[beside]] process{near}");
                 return violation("from", problem);
@@ -377,7 +331,6 @@ pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Viola
 mod tests {
     use super::*;
 
-    /// What an output on standard output has.
     fn measured(tables: &[MetricTable], output: &str) -> Result<Performed, String> {
         let file = |path: &str| match path {
             "there" => Ok("{\"c\": 8}".to_owned()),
@@ -409,6 +362,9 @@ mod tests {
             value("regex = 'took ([0-9,]+) s'\nreduce = \"max\"", text),
             Ok(1204.0)
         );
+        // A count of nothing is 0, and a sum of nothing no value.
+        assert_eq!(value("regex = '(x)'\nreduce = \"count\"", text), Ok(0.0));
+        assert!(value("regex = '(x)'\nreduce = \"sum\"", text).is_err());
         // A comma is no decimal point.
         let missing = Err("no value of metric `x` in the output".to_owned());
         assert_eq!(value("regex = 'took ([0-9,]+) s'", "took 1,5 s\n"), missing);
@@ -432,6 +388,25 @@ mod tests {
     }
 
     #[test]
+    fn several_values_of_either_output_become_one() {
+        #[rustfmt::skip]
+        let table_of = [("first", 5.0), ("last", 1.0), ("mean", 4.0), ("median", 3.0), ("min", 1.0), ("max", 9.0), ("sum", 16.0), ("count", 4.0)];
+        for (reduce, expected) in table_of {
+            let text = format!("regex = '^v ([0-9]+)'\nreduce = \"{reduce}\"");
+            assert_eq!(
+                value(&text, "v 5\nv 1\nv 9\nv 1\n"),
+                Ok(expected),
+                "{reduce}"
+            );
+        }
+        assert_eq!(value("json = \"late\"", "{\"late\": true}"), Ok(1.0));
+        let warnings = table("regex = '([0-9]+) warnings'\nof = \"stderr\"");
+        let none = |_: &str| Err(String::new());
+        let found = super::measured(&[warnings], "7 warnings", "2 warnings", &none).unwrap();
+        assert_eq!(found.measured.metric("x"), Some(2.0));
+    }
+
+    #[test]
     fn every_value_counts_even_if_the_series_is_not_kept_in_full() {
         let output = "v 1\n".repeat(limits::SERIES_LEN) + "v 2\n";
         let last = table("regex = 'v ([0-9])'\nseries = true");
@@ -446,22 +421,6 @@ mod tests {
             value("regex = 'v ([0-9])'\nreduce = \"count\"", &output),
             Ok(10_001.0)
         );
-    }
-
-    #[test]
-    fn every_line_of_a_long_output_counts() {
-        let output = "1\n".repeat(1_000_000) + "3\n";
-        let text = "regex = '([0-9])'\nreduce = \"sum\"";
-        assert_eq!(value(text, &output), Ok(1_000_003.0));
-    }
-
-    #[test]
-    fn without_a_match_there_is_no_sum_and_a_count_of_0() {
-        let missing = Err("no value of metric `x` in the output".to_owned());
-        let reduced = |reduce| value(&format!("regex = '([0-9])'\nreduce = \"{reduce}\""), "a\n");
-        assert_eq!(reduced("sum"), missing);
-        assert_eq!(reduced("mean"), missing);
-        assert_eq!(reduced("count"), Ok(0.0));
     }
 
     #[test]

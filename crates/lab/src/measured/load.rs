@@ -22,10 +22,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::suggestion;
 use crate::kind::Violation;
 
-/// The settings of a load that no factor sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct LoadTable {
-    /// More arguments of `curtail load`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) arguments: Vec<String>,
     /// A program and its arguments that run the generator, such as `chrt`.
@@ -44,138 +42,71 @@ pub(super) struct LoadTable {
 /// A key of `[load]`, which is a flag of `curtail load` too.
 struct Key {
     name: &'static str,
-    /// Of a factor of this name: the title, and the words of a value.
+    /// Of a factor of this name: the title, the words of a value, and the unit.
     title: &'static str,
     label: &'static str,
     unit: &'static str,
-    set: fn(&mut Config, &Value) -> Result<(), String>,
+    set: Set,
 }
 
+type Set = fn(&mut Config, &Value) -> Result<(), String>;
+
+const fn of(
+    name: &'static str,
+    title: &'static str,
+    label: &'static str,
+    unit: &'static str,
+    set: Set,
+) -> Key {
+    Key {
+        name,
+        title,
+        label,
+        unit,
+        set,
+    }
+}
+
+#[rustfmt::skip]
 const KEYS: [Key; 14] = [
-    Key {
-        name: "connections",
-        title: "connections",
-        label: "{} connections",
-        unit: "count",
-        set: |config, value| count(value, CONNECTIONS_MAX, &mut config.connections),
-    },
-    Key {
-        name: "depth",
-        title: "outstanding requests per connection",
-        label: "depth\u{a0}{}",
-        unit: "count",
-        set: |config, value| count(value, DEPTH_MAX, &mut config.depth),
-    },
-    Key {
-        name: "threads",
-        title: "threads of the generator",
-        label: "{} threads",
-        unit: "count",
-        set: |config, value| count(value, THREADS_MAX, &mut config.threads),
-    },
-    Key {
-        name: "keys",
-        title: "lengths of keys",
-        label: "",
-        unit: "",
-        set: |config, value| parse(value, &mut config.keys),
-    },
-    Key {
-        name: "values",
-        title: "lengths of values",
-        label: "",
-        unit: "",
-        set: |config, value| parse(value, &mut config.values),
-    },
-    Key {
-        name: "arrivals",
-        title: "arrivals",
-        label: "",
-        unit: "",
-        set: |config, value| parse(value, &mut config.arrivals),
-    },
-    Key {
-        name: "popularity",
-        title: "popularity",
-        label: "",
-        unit: "",
-        set: |config, value| parse(value, &mut config.popularity),
-    },
-    Key {
-        name: "update",
-        title: "share of updates",
-        label: "updates\u{a0}{}",
-        unit: "share",
-        set: |config, value| match value.number().filter(|it| (0.0..=1.0).contains(it)) {
-            Some(share) => {
-                config.update = share;
-                Ok(())
-            }
-            None => Err(format!("is {value}, not a share from 0 to 1")),
-        },
-    },
-    Key {
-        name: "mix",
-        title: "operations",
-        label: "",
-        unit: "",
-        set: |config, value| {
-            let mut mix = config.mix();
-            parse(value, &mut mix)?;
-            config.mix = Some(mix);
-            Ok(())
-        },
-    },
-    Key {
-        name: "multiget",
-        title: "keys of a multiget",
-        label: "{} keys per multiget",
-        unit: "",
-        set: |config, value| parse(value, &mut config.multiget),
-    },
-    Key {
-        name: "records",
-        title: "records",
-        label: "{} records",
-        unit: "count",
-        set: |config, value| {
-            let records = match value {
-                Value::Number(number) if number.fract() == 0.0 && *number > 0.0 => *number as u64,
-                Value::Text(text) => units::count(text).map_err(|error| format!("has {error}"))?,
-                Value::Number(_) => return Err(format!("is {value}, not 1 or more")),
-            };
-            config.records = records;
-            Ok(())
-        },
-    },
-    Key {
-        name: "saturating",
-        title: "saturating connections, in addition to the measured ones",
-        label: "{} saturating connections",
-        unit: "count",
-        set: |config, value| match value.number() {
-            Some(0.0) => {
-                config.saturating_connections = 0;
-                Ok(())
-            }
-            _ => count(value, CONNECTIONS_MAX, &mut config.saturating_connections),
-        },
-    },
-    Key {
-        name: "saturating-depth",
-        title: "outstanding requests per saturating connection",
-        label: "saturating depth\u{a0}{}",
-        unit: "count",
-        set: |config, value| count(value, DEPTH_MAX, &mut config.saturating_depth),
-    },
-    Key {
-        name: "protocol",
-        title: "protocol",
-        label: "",
-        unit: "",
-        set: |config, value| parse(value, &mut config.protocol),
-    },
+    of("connections", "connections", "{} connections", "count", |to, it| count(it, CONNECTIONS_MAX, &mut to.connections)),
+    of("depth", "outstanding requests per connection", "depth\u{a0}{}", "count", |to, it| count(it, DEPTH_MAX, &mut to.depth)),
+    of("threads", "threads of the generator", "{} threads", "count", |to, it| count(it, THREADS_MAX, &mut to.threads)),
+    of("keys", "lengths of keys", "", "", |to, it| parse(it, &mut to.keys)),
+    of("values", "lengths of values", "", "", |to, it| parse(it, &mut to.values)),
+    of("arrivals", "arrivals", "", "", |to, it| parse(it, &mut to.arrivals)),
+    of("popularity", "popularity", "", "", |to, it| parse(it, &mut to.popularity)),
+    of("update", "share of updates", "updates\u{a0}{}", "share", |to, it| share(it, &mut to.update)),
+    of("mix", "operations", "", "", |to, it| parse(it, to.mix.insert(to.mix()))),
+    of("multiget", "keys of a multiget", "{} keys per multiget", "", |to, it| parse(it, &mut to.multiget)),
+    of("records", "records", "{} records", "count", |to, it| records(it, &mut to.records)),
+    of("saturating", "saturating connections, in addition to the measured ones", "{} saturating connections", "count", |to, it| saturating(it, to)),
+    of("saturating-depth", "outstanding requests per saturating connection", "saturating depth\u{a0}{}", "count", |to, it| count(it, DEPTH_MAX, &mut to.saturating_depth)),
+    of("protocol", "protocol", "", "", |to, it| parse(it, &mut to.protocol)),
 ];
+
+fn share(value: &Value, target: &mut f64) -> Result<(), String> {
+    let share = value.number().filter(|it| (0.0..=1.0).contains(it));
+    *target = share.ok_or_else(|| format!("is {value}, not a share from 0 to 1"))?;
+    Ok(())
+}
+
+fn records(value: &Value, target: &mut u64) -> Result<(), String> {
+    *target = match value {
+        Value::Number(number) if number.fract() == 0.0 && *number > 0.0 => *number as u64,
+        Value::Text(text) => units::count(text).map_err(|error| format!("has {error}"))?,
+        Value::Number(_) => return Err(format!("is {value}, not 1 or more")),
+    };
+    Ok(())
+}
+
+fn saturating(value: &Value, config: &mut Config) -> Result<(), String> {
+    config.saturating_connections = 0;
+    match value.number() {
+        Some(0.0) => Ok(()),
+        _ => count(value, CONNECTIONS_MAX, &mut config.saturating_connections),
+    }
+}
 
 /// The key whose value is the offered rate of all trials.
 const RATE: &str = "rate";
@@ -200,22 +131,18 @@ fn parse<T: FromStr<Err: Display>>(value: &Value, target: &mut T) -> Result<(), 
     Ok(())
 }
 
-/// The key of that name.
 fn key(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|it| it.name == name)
 }
 
-/// Whether a factor of that name sets a key.
 pub(super) fn is_key(name: &str) -> bool {
     key(name).is_some()
 }
 
-/// The names of all keys.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|it| it.name).chain([RATE])
 }
 
-/// The words of a factor that sets a key.
 pub(super) fn describe(mut factor: Factor) -> Factor {
     let Some(key) = key(&factor.name) else {
         return factor;
@@ -241,13 +168,11 @@ pub(super) fn describe(mut factor: Factor) -> Factor {
 /// Keys, and what follows each in a sentence.
 type Problems = Vec<(&'static str, String)>;
 
-/// A load in one cell.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
     table: &'a LoadTable,
     /// The keys that were set, in the order of [`KEYS`].
     set: Vec<(&'static str, String)>,
-    /// The whole as the generator reads it.
     pub(super) config: Config,
 }
 
@@ -323,7 +248,6 @@ impl LoadTable {
         }
     }
 
-    /// All problems of the table and of the cells.
     pub(super) fn check(&self, cells: &[Factors]) -> Result<(), Violation> {
         let mut problems = Vec::new();
         let mut problem = |key: &str, problem: String| {
@@ -355,8 +279,10 @@ impl LoadTable {
                 );
             }
         }
-        if let Some(first) = Violation::all(problems) {
-            return Err(first);
+        let mut problems = problems.into_iter();
+        if let Some(first) = problems.next() {
+            let others = problems.collect();
+            return Err(Violation { others, ..first });
         }
         for cell in cells {
             if let Some((key, text)) = self.at(cell).err().unwrap_or_default().pop() {
@@ -377,7 +303,6 @@ impl LoadTable {
         self.input.is_empty() && !self.separate
     }
 
-    /// The load in words.
     pub(super) fn words(&self) -> String {
         let keys = self
             .keys
@@ -394,7 +319,6 @@ impl LoadTable {
 }
 
 impl Load<'_> {
-    /// Connections, with the saturating ones.
     pub(super) fn connections(&self) -> u32 {
         self.config.connections + self.config.saturating_connections
     }

@@ -35,7 +35,6 @@ impl Pins {
     }
 }
 
-/// Processors as `taskset` writes them.
 pub(super) fn cpu_list(cpus: &[usize]) -> String {
     let words: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     words.join(",")
@@ -137,38 +136,30 @@ mod tests {
     }
 
     #[test]
-    fn available_processors_are_used_as_configured() {
-        assert_eq!(
-            resolve(&pins(&[0], &[1]), &[0, 1]),
-            (pins(&[0], &[1]), Vec::new())
-        );
-    }
-
-    #[test]
-    fn a_missing_processor_is_replaced_with_a_note() {
-        let (resolved, notes) = resolve(&pins(&[0], &[1]), &[4, 5]);
-        assert_eq!(resolved, pins(&[4], &[5]));
-        assert_eq!(
-            notes,
-            ["processors 0, 1 not available: using processors 4, 5 instead."]
-        );
-        assert_eq!(resolve(&pins(&[0], &[1]), &[0, 7]).0, pins(&[0], &[7]));
-    }
-
-    #[test]
-    fn with_one_processor_nothing_is_pinned() {
-        let (resolved, notes) = resolve(&pins(&[0], &[1]), &[0]);
-        assert_eq!(resolved, Pins::default());
-        assert!(
-            notes[0].starts_with("processor 1 not available: of the 2 configured, only 1"),
-            "{notes:?}"
-        );
-    }
-
-    #[test]
-    fn configured_sharing_is_noted() {
-        let (resolved, notes) = resolve(&pins(&[0], &[0]), &[0, 1]);
-        assert_eq!(resolved, pins(&[0], &[0]));
-        assert_eq!(notes.len(), 1);
+    fn processors_are_used_as_configured_or_replaced_or_none_is_pinned() {
+        let other = "processors 0, 1 not available: using processors 4, 5 instead.";
+        let few = "processor 1 not available: of the 2 configured, only 1";
+        for (wanted, allowed, used, note) in [
+            (pins(&[0], &[1]), &[0, 1][..], pins(&[0], &[1]), ""),
+            (pins(&[0], &[1]), &[4, 5], pins(&[4], &[5]), other),
+            (
+                pins(&[0], &[1]),
+                &[0, 7],
+                pins(&[0], &[7]),
+                "processor 1 not",
+            ),
+            (pins(&[0], &[1]), &[0], Pins::default(), few),
+            (
+                pins(&[0], &[0]),
+                &[0, 1],
+                pins(&[0], &[0]),
+                "Server and generator share",
+            ),
+        ] {
+            let (resolved, notes) = resolve(&wanted, allowed);
+            assert_eq!(resolved, used, "{allowed:?}");
+            assert!(notes.concat().starts_with(note), "{notes:?}");
+            assert_eq!(notes.is_empty(), note.is_empty(), "{notes:?}");
+        }
     }
 }

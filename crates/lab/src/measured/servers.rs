@@ -15,13 +15,11 @@ use crate::plan::Options;
 /// The `program` of a server that is this program, with other arguments than those of `serve`.
 const OWN_PROGRAM: &str = "{curtail}";
 
-/// A server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ServerTable {
     pub(super) name: String,
     /// None: `serve` of this build.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) program: Option<String>,
     pub(super) arguments: Vec<String>,
     /// A program and its arguments that run the server, such as `chrt`. The process must become the
@@ -31,7 +29,6 @@ pub(super) struct ServerTable {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) environment: BTreeMap<String, String>,
     /// None: it answers memcached's `version`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ready: Option<Ready>,
     /// Whether the records are stored before the load.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
@@ -39,10 +36,8 @@ pub(super) struct ServerTable {
     /// Found on this machine: the program with its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) command: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<String>,
     /// Why it takes no part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) skipped: Option<String>,
 }
 
@@ -59,7 +54,6 @@ fn is_yes(value: &bool) -> bool {
 }
 
 impl ServerTable {
-    /// The process of a trial.
     pub(super) fn process(&self) -> Beside {
         let version = || Ready {
             version: true,
@@ -173,7 +167,6 @@ fn not_found(server: &ServerTable, program: &str) -> String {
     )
 }
 
-/// The environment variable that names a server's program.
 fn variable(name: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() {
@@ -207,7 +200,6 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// `path` as text in a command.
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -217,14 +209,14 @@ mod tests {
     use super::super::Setup;
     use super::*;
     use crate::Experiment;
+    use crate::tests::assert_has;
+    use crate::tests::repository::text_of;
 
-    /// The servers of an experiment.
     fn declared(experiment: &Experiment) -> Vec<ServerTable> {
         let settings = experiment.content(false).unwrap().kind.settings().unwrap();
         settings.try_into::<Setup>().unwrap().server
     }
 
-    /// The servers as they are on a machine.
     fn resolve(
         declared: &[ServerTable],
         options: &Options,
@@ -237,7 +229,13 @@ mod tests {
     }
 
     fn smoke() -> Vec<ServerTable> {
-        declared(&Experiment::load("smoke").unwrap())
+        changed("", "")
+    }
+
+    /// The servers of the smoke experiment with `to` in place of `from`.
+    fn changed(from: &str, to: &str) -> Vec<ServerTable> {
+        let text = text_of("smoke").replacen(from, to, 1);
+        declared(&Experiment::parse("smoke", "smoke.toml", &text).unwrap())
     }
 
     fn options(curtail: &Path) -> Options {
@@ -258,35 +256,24 @@ mod tests {
     fn an_absent_server_is_skipped_by_name_and_a_present_one_found() {
         let folder = tempfile::tempdir().unwrap();
         let options = options(Path::new("/opt/curtail"));
-        let smoke = smoke();
-        let search = folder.path().as_os_str();
-        let servers = resolve(&smoke, &options, search, &|_| None).unwrap();
-        assert_eq!(
-            servers[0].command[..2],
-            ["/opt/curtail".to_owned(), "serve".to_owned()]
-        );
-        assert_eq!(
-            servers[1].skipped.as_deref(),
-            Some("`memcached` is not on PATH (give one with --server memcached=/path/to/it)")
-        );
+        let found = || resolve(&smoke(), &options, folder.path().as_os_str(), &|_| None).unwrap();
+        let servers = found();
+        assert_eq!(servers[0].command[..2], ["/opt/curtail", "serve"]);
+        let absent = "`memcached` is not on PATH (give one with --server memcached=/path/to/it)";
+        assert_eq!(servers[1].skipped.as_deref(), Some(absent));
         let path = program(folder.path(), "memcached");
-        let servers = resolve(&smoke, &options, search, &|_| None).unwrap();
+        let servers = found();
         assert_eq!(servers[1].skipped, None);
-        assert_eq!(servers[1].command[0], shown(&path));
-        assert_eq!(servers[1].command[1], "-l");
+        assert_eq!(servers[1].command[..2], [shown(&path), "-l".to_owned()]);
     }
 
     #[test]
     fn a_server_may_be_this_program_and_run_under_another_one() {
-        let text = Experiment::load("smoke").unwrap().toml().replace(
-            "program = \"memcached\"",
-            "program = \"{curtail}\"\nunder = [\"chrt\", \"--fifo\", \"1\"]",
-        );
-        let experiment = Experiment::parse("own", "own.toml", &text).unwrap();
+        let under = "program = \"{curtail}\"\nunder = [\"chrt\", \"--fifo\", \"1\"]";
+        let servers = changed("program = \"memcached\"", under);
         let folder = tempfile::tempdir().unwrap();
         let options = options(&program(folder.path(), "curtail"));
-        let servers = resolve(&declared(&experiment), &options, OsStr::new(""), &|_| None);
-        let servers = servers.unwrap();
+        let servers = resolve(&servers, &options, OsStr::new(""), &|_| None).unwrap();
         let own = shown(&options.curtail);
         assert_eq!(servers[1].command[..5], ["chrt", "--fifo", "1", &own, "-l"]);
         // It is not `serve`, which a server without a program is.
@@ -298,53 +285,43 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| program(folder.path(), name));
         let mut options = options(Path::new("/opt/curtail"));
-        let smoke = smoke();
         let environment = |name: &str| (name == "CURTAIL_SERVER_MEMCACHED").then(|| second.clone());
-        let servers = resolve(&smoke, &options, OsStr::new(""), &environment).unwrap();
-        assert_eq!(servers[1].command[0], shown(&second));
+        let found = |options: &Options| {
+            let servers = resolve(&smoke(), options, OsStr::new(""), &environment).unwrap();
+            servers[1].command[0].clone()
+        };
+        assert_eq!(found(&options), shown(&second));
         options.servers = vec![("memcached".to_owned(), first.clone())];
-        let servers = resolve(&smoke, &options, OsStr::new(""), &environment).unwrap();
-        assert_eq!(servers[1].command[0], shown(&first));
+        assert_eq!(found(&options), shown(&first));
     }
 
     #[test]
     fn a_wrong_option_is_an_error_with_a_remedy() {
-        let smoke = smoke();
-        let mut options = options(Path::new("/opt/curtail"));
-        options.servers = vec![("memcache".to_owned(), PathBuf::from("/bin/sh"))];
-        let error = resolve(&smoke, &options, OsStr::new(""), &|_| None).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "--server memcache=/bin/sh: the experiment has no server of that name; did you mean \
-             `memcached`?"
-        );
-        options.servers = vec![("memcached".to_owned(), PathBuf::from("/bin/none"))];
-        let error = resolve(&smoke, &options, OsStr::new(""), &|_| None).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "--server memcached=/bin/none: `/bin/none` is not a program"
-        );
+        for (name, path, expected) in [
+            (
+                "memcache",
+                "/bin/sh",
+                "the experiment has no server of that name; did you mean `memcached`?",
+            ),
+            ("memcached", "/bin/none", "`/bin/none` is not a program"),
+        ] {
+            let mut options = options(Path::new("/opt/curtail"));
+            options.servers = vec![(name.to_owned(), PathBuf::from(path))];
+            let error = resolve(&smoke(), &options, OsStr::new(""), &|_| None).unwrap_err();
+            let expected = format!("--server {name}={path}: {expected}");
+            assert_eq!(error.to_string(), expected);
+        }
     }
 
     #[test]
     fn no_server_at_all_is_an_error() {
-        let smoke = Experiment::load("smoke").unwrap();
-        let text = smoke.toml().replace(
+        let servers = changed(
             "name = \"curtail\"",
             "name = \"other\"\nprogram = \"./other\"",
         );
-        let lonely = Experiment::parse("lonely", "lonely.toml", &text).unwrap();
         let options = options(Path::new("/opt/curtail"));
-        let error = resolve(&declared(&lonely), &options, OsStr::new(""), &|_| None)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("other: there is no program `./other`"),
-            "{error}"
-        );
-        assert!(
-            error.contains("memcached: `memcached` is not on PATH"),
-            "{error}"
-        );
+        let error = resolve(&servers, &options, OsStr::new(""), &|_| None).unwrap_err();
+        assert_has(error.to_string(), "other: there is no program `./other`");
+        assert_has(error.to_string(), "memcached: `memcached` is not on PATH");
     }
 }

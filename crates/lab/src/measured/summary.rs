@@ -11,13 +11,11 @@ use report::record::{Fault, FaultClass, Measured, Metric, Unit};
 use super::extract::Reduce::{self, Max, Mean, Sum};
 use crate::{limits, relayed};
 
-/// A number of a summary.
 struct Number {
     name: &'static str,
     title: &'static str,
     unit: &'static str,
     better: Better,
-    /// How those of several generators become one.
     across: Reduce,
     of: fn(&Summary) -> Option<f64>,
     /// What it is divided by, summed over the generators.
@@ -108,7 +106,6 @@ const NUMBERS: [Number; 39] = [
     number("gets", "keys read", "count", Neither, Sum, |s| Some(s.gets as f64)),
 ];
 
-/// The metric of the growth of the server's memory for each connection.
 const CONNECTION_BYTES: &str = "server_connection_bytes";
 
 /// The distributions: prefix, title, which way is better, and the distribution.
@@ -137,7 +134,6 @@ const POINTS: [(&str, &str, Option<f64>); 8] = [
     ("max", "maximum", None),
 ];
 
-/// The definitions of all these metrics.
 pub(super) fn metrics() -> Vec<Metric> {
     let define = |name: &str, title: &str, unit: &str, better| {
         Metric::new(name, title, Unit::from(unit.to_owned()), better)
@@ -162,7 +158,6 @@ pub(super) fn metrics() -> Vec<Metric> {
     metrics
 }
 
-/// A percentile of a distribution.
 fn at(distribution: &LatencyDistribution, wanted: f64) -> Option<f64> {
     let mut points = distribution.percentiles.iter();
     let (_, value) = points.find(|(percentile, _)| (percentile - wanted).abs() < 1e-9)?;
@@ -190,10 +185,6 @@ fn is_bound(distribution: &LatencyDistribution, suffix: &str, percentile: Option
     }
 }
 
-/// Parses a summary.
-///
-/// # Errors
-/// It is none, or no request was answered: the reason of the trial's failure.
 pub(super) fn parse(text: &str) -> Result<Summary, String> {
     let summary: Summary = serde_json::from_str(text)
         .map_err(|error| format!("the generator's summary cannot be read: {error}"))?;
@@ -218,20 +209,15 @@ pub(super) fn find(output: &str) -> Option<Result<Summary, String>> {
     output.lines().rev().find(is_summary).map(parse)
 }
 
-/// A measurement, with its histograms.
 #[derive(Debug)]
 pub(super) struct Summarised {
     pub(super) measured: Measured,
     /// Of each name, base64 of HDR V2.
     pub(super) histograms: Vec<(&'static str, String)>,
-    /// Requests that the server answered in the interval.
     pub(super) answers: f64,
 }
 
 /// What these generators measured together. `connections` are those of each, if they are known.
-///
-/// # Errors
-/// A histogram is damaged.
 pub(super) fn summarise(
     summaries: &[Summary],
     connections: Option<u32>,
@@ -448,35 +434,35 @@ mod tests {
 
     /// An open loop that answered 100 of 110 requests in half a second.
     fn summary() -> Summary {
-        let text = format!(
-            r#"{{"schema": "{SCHEMA}", "demand": "open", "offered_rps": 200.0,
-            "duration_ns": 500000000, "intended": 110, "sent": 105, "answered": 100,
-            "censored": 10, "errors": 0, "achieved_rps": 160.0, "gets": 90, "hits": 45, "sets": 10,
-            "lost_connections": 0, "resident": 0.75, "response": null,
-            "service": {0}, "slip": {0}, "lateness": {0}, "generator_limited": false,
-            "generator_cpu": 0.5, "generator_busy": 0.25, "outstanding_mean": 1.0,
-            "outstanding_expected": 1.02, "bytes_sent": 1, "bytes_received": 2}}"#,
-            serde_json::to_string(&distribution(100)).unwrap()
-        );
-        let mut summary: Summary = serde_json::from_str(&text).unwrap();
-        summary.response = Some(LatencyDistribution {
-            censored: Some(load::summary::Censored {
-                count: 10,
-                lower_bounds: vec![95.0, 99.0, 99.9],
-                hdr: "censored".to_owned(),
+        let censored = load::summary::Censored {
+            count: 10,
+            lower_bounds: vec![95.0, 99.0, 99.9],
+            hdr: "censored".to_owned(),
+        };
+        Summary {
+            duration_ns: 500_000_000,
+            intended: 110,
+            censored: 10,
+            hits: 45,
+            outstanding_expected: 1.02,
+            response: Some(LatencyDistribution {
+                censored: Some(censored),
+                ..distribution(1_000)
             }),
-            ..distribution(1_000)
-        });
-        summary
+            service: distribution(100),
+            slip: Some(distribution(100)),
+            lateness: Some(distribution(100)),
+            ..crate::tests::fake::summary(Some(160.0), 100)
+        }
     }
 
     fn closed() -> Summary {
         Summary {
-            demand: load::summary::Loop::Closed,
-            response: None,
-            slip: None,
-            lateness: None,
-            ..summary()
+            achieved_rps: 160.0,
+            outstanding_expected: 1.02,
+            service: distribution(100),
+            intended: 110,
+            ..crate::tests::fake::summary(None, 100)
         }
     }
 
@@ -544,21 +530,13 @@ mod tests {
         assert_eq!(fault(|it| it.lost_connections = 2), Some(Failing));
         assert_eq!(fault(|it| it.failures.timed_out = 2), Some(Failing));
         // What a late generator loses may be its own fault; an error is not.
-        let late = |it: &mut Summary| it.generator_limited = true;
-        assert_eq!(
-            fault(|it| {
-                late(it);
-                it.failures.timed_out = 2
-            }),
-            Some(Invalid)
-        );
-        assert_eq!(
-            fault(|it| {
-                late(it);
-                it.errors = 2
-            }),
-            Some(Failing)
-        );
+        for (errors, timed_out, class) in [(0, 2, Invalid), (2, 0, Failing)] {
+            let late = |it: &mut Summary| {
+                it.generator_limited = true;
+                (it.errors, it.failures.timed_out) = (errors, timed_out);
+            };
+            assert_eq!(fault(late), Some(class));
+        }
     }
 
     #[test]

@@ -17,12 +17,11 @@ use super::beside::Running;
 use super::words::Words;
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
-use crate::process::{FirstExit, Process, ProcessGuard, WaitResult, with_last_lines};
+use crate::process::{Process, ProcessGuard, WaitResult, with_last_lines};
 
 /// The placeholder of the file into which a client writes its summary.
 pub(super) const SUMMARY: &str = "summary";
 
-/// A command and how it is run.
 #[derive(Debug)]
 pub(super) struct Task<'a> {
     /// What precedes [`Self::what`] in messages, if anything.
@@ -32,21 +31,17 @@ pub(super) struct Task<'a> {
     /// What precedes `stdout` in the names of its logs, if anything.
     pub(super) log: String,
     pub(super) command: &'a [String],
-    /// Empty: there is no input.
     pub(super) input: &'a [String],
     pub(super) environment: &'a BTreeMap<String, String>,
-    /// The host that starts the command.
     pub(super) side: Side,
     pub(super) cpus: &'a [usize],
     pub(super) goes_first: bool,
-    /// The exit statuses of a success.
     pub(super) success: &'a [i32],
     /// Of each client, from its own start.
     pub(super) timeout: Duration,
     pub(super) clients: usize,
 }
 
-/// A client's process that has succeeded.
 #[derive(Debug)]
 pub(super) struct Ended {
     /// From just before it was created to its exit.
@@ -56,7 +51,6 @@ pub(super) struct Ended {
     pub(super) logs: Logs,
 }
 
-/// The files of a client's output.
 #[derive(Debug, Clone)]
 pub(super) struct Logs {
     pub(super) stdout: PathBuf,
@@ -96,10 +90,6 @@ impl Task<'_> {
     /// happened, and says after which time at most to call it again. A process of `beside` that
     /// exits ends it. Returns what each client used, in order, and remarks that do not affect the
     /// trial.
-    ///
-    /// # Errors
-    /// One of the processes could not be started, failed or timed out, or a process of `beside` has
-    /// exited, which the caller explains.
     pub(super) fn run(
         &self,
         words: &Words<'_>,
@@ -120,17 +110,17 @@ impl Task<'_> {
             let first = Process::wait_for_first(&awaited, left, Some(context.stop_signals))?;
             let now = Instant::now();
             match first {
-                FirstExit::Exited(nth) if nth < running.len() => {
+                WaitResult::Exited(nth) if nth < running.len() => {
                     let mut client = running.remove(nth);
                     let ended = self.reap(&mut client, now)?;
                     exited.push((client, ended));
                 }
-                FirstExit::Exited(_) => {
+                WaitResult::Exited(_) => {
                     let reason = "a process beside the program exited during the trial";
                     return Err(TrialError::Failed(reason.to_owned()));
                 }
-                FirstExit::StopRequested => return Err(TrialError::StopRequested),
-                FirstExit::TimedOut => {
+                WaitResult::StopRequested => return Err(TrialError::StopRequested),
+                WaitResult::TimedOut => {
                     let checked = running.iter().map(|it| self.check_deadline(it, now));
                     checked.collect::<Result<(), _>>()?;
                 }
@@ -165,7 +155,7 @@ impl Task<'_> {
         };
         let summary = logs.summary.to_string_lossy().into_owned();
         let processes = 1 + usize::from(!self.input.is_empty());
-        let guards = (0..processes).map(|_| Process::guard());
+        let guards = (0..processes).map(|_| ProcessGuard::start());
         Ok(Prepared {
             number,
             words: words.of_client(number).with(SUMMARY, summary),
@@ -189,7 +179,7 @@ impl Task<'_> {
         let mut start = |command: &mut Command| {
             let program = command.get_program().to_string_lossy();
             let name = self.message(number, &format!("`{program}`"));
-            let guard = guards.next().map_or_else(Process::guard, Ok)?;
+            let guard = guards.next().map_or_else(ProcessGuard::start, Ok)?;
             Process::start_under(guard, command, self.cpus, self.goes_first, &name)
         };
         let mut input = None;
@@ -218,7 +208,6 @@ impl Task<'_> {
         })
     }
 
-    /// A message on a client.
     fn message(&self, number: usize, what: &str) -> String {
         match self.clients {
             1 => format!("{}{what}", self.prefix),
@@ -226,7 +215,6 @@ impl Task<'_> {
         }
     }
 
-    /// Fails if the client has taken too long.
     fn check_deadline(&self, client: &Client, now: Instant) -> Result<(), TrialError> {
         if now < client.process.began() + self.timeout {
             return Ok(());
@@ -277,7 +265,7 @@ impl Task<'_> {
             return Ok(None);
         };
         let grace = context.options.timeouts.stop;
-        if input.wait(grace, None)? != WaitResult::Exited {
+        if !input.wait(grace, None)?.is_exit() {
             input.finish()?;
             let grace = units::duration_text(grace);
             let note = format!(

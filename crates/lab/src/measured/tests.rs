@@ -6,6 +6,7 @@ use report::record::{Flag, Outcome, Plan};
 use super::*;
 use crate::Experiment;
 use crate::plan::plan_text;
+use crate::tests::assert_has;
 use crate::tests::records::record;
 
 /// A valid experiment with `to` in place of `from`.
@@ -46,39 +47,16 @@ regex = 'rate ([0-9]+)'
 
 #[test]
 fn an_unknown_placeholder_is_named_with_its_place() {
-    for (from, to, expected) in [
-        (
-            "\"{size}\"",
-            "\"{sise}\"",
-            "any.toml:10: `command` in [program] has `{sise}`, which is no \
-                                      factor; did you mean `size`?",
-        ),
-        (
-            "\"3\"",
-            "\"{n}\"",
-            "any.toml:9: `input` in [program] has `{n}`",
-        ),
-        (
-            "\"9\"",
-            "\"{n}\"",
-            "any.toml:11: `environment` in [program] has `{n}`",
-        ),
-        (
-            "\"-k\"",
-            "\"{n}\"",
-            "any.toml:19: `command` in [[beside]] has `{n}`",
-        ),
-        (
-            "\"blue\"",
-            "\"{n}\"",
-            "any.toml:20: `environment` in [[beside]] has `{n}`",
-        ),
-        (
-            "connect = \"127",
-            "connect = \"{n}",
-            "any.toml:16: `ready` in [[beside]] has `{n}`",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let table = [
+        ("\"{size}\"", "\"{sise}\"", "any.toml:10: `command` in [program] has `{sise}`, which is no factor; did you mean `size`?"),
+        ("\"3\"", "\"{n}\"", "any.toml:9: `input` in [program] has `{n}`"),
+        ("\"9\"", "\"{n}\"", "any.toml:11: `environment` in [program] has `{n}`"),
+        ("\"-k\"", "\"{n}\"", "any.toml:19: `command` in [[beside]] has `{n}`"),
+        ("\"blue\"", "\"{n}\"", "any.toml:20: `environment` in [[beside]] has `{n}`"),
+        ("connect = \"127", "connect = \"{n}", "any.toml:16: `ready` in [[beside]] has `{n}`"),
+    ];
+    for (from, to, expected) in table {
         let refused = refusal(from, to);
         assert!(refused.starts_with(expected), "{expected}: {refused}");
     }
@@ -131,90 +109,39 @@ fn the_longest_time_of_a_trial_holds_all_its_limits() {
 
 #[test]
 fn wrong_tables_of_a_program_are_refused() {
-    for (from, to, expected) in [
-        (
-            "\"cat\", \"{size}\"",
-            "",
-            "`command` in [program] is empty: give the program",
-        ),
-        (
-            "timeout = \"1s\"",
-            "timeout = \"0s\"",
-            "`timeout` in [program] is not above 0",
-        ),
-        (
-            "timeout = \"1s\"",
-            "",
-            "the key `timeout` is missing in [program]",
-        ),
-        (
-            "\"other\"",
-            "\"server\"",
-            "`name` in [[beside]] must be letters",
-        ),
-        (
-            "line = 'up'",
-            "line = '('",
-            "has a `line` that is no regular expression",
-        ),
+    #[rustfmt::skip]
+    let table = [
+        ("\"cat\", \"{size}\"", "", "`command` in [program] is empty: give the program"),
+        ("timeout = \"1s\"", "timeout = \"0s\"", "`timeout` in [program] is not above 0"),
+        ("timeout = \"1s\"", "timeout = \"1s\"\nrequests = \"rat\"", "`requests` in [program] is `rat`, which is no [[metric]]"),
+        ("timeout = \"1s\"", "", "the key `timeout` is missing in [program]"),
+        ("\"other\"", "\"server\"", "`name` in [[beside]] must be letters"),
+        ("line = 'up'", "line = '('", "has a `line` that is no regular expression"),
         ("line = 'up'", "lines = 'up'", "unknown key `lines`"),
-        (
-            "\"rate\"",
-            "\"elapsed_ns\"",
-            "is measured of every trial: remove the table",
-        ),
-        (
-            "\"{size}\"",
-            "\"x\"",
-            "has `size`, which no command contains as `{size}`",
-        ),
-        (
-            "\"rate\"",
-            "\"size\"",
-            "`size` names two factors or metrics",
-        ),
-    ] {
+        ("\"rate\"", "\"elapsed_ns\"", "is measured of every trial: remove the table"),
+        ("\"{size}\"", "\"x\"", "has `size`, which no command contains as `{size}`"),
+        ("\"rate\"", "\"size\"", "`size` names two factors or metrics"),
+    ];
+    for (from, to, expected) in table {
         let refused = refusal(from, to);
-        assert!(refused.contains(expected), "{expected}: {refused}");
+        assert_has(&refused, expected);
     }
 }
 
 #[test]
 fn wrong_tables_of_several_clients_and_before_a_program_are_refused() {
-    for (from, to, expected) in [
-        (
-            "\"-k\"",
-            "\"{client}\"",
-            "any.toml:19: `command` in [[beside]] has `{client}`, but runs once for all clients",
-        ),
-        (
-            "[program]",
-            "[[before]]\ncommand = [\"a\", \"{sise}\"]\ntimeout = \"1s\"\n[program]",
-            "any.toml:9: `command` in [[before]] has `{sise}`, which is no factor; did you mean",
-        ),
-        (
-            "[program]",
-            "[[before]]\ncommand = []\ntimeout = \"1s\"\n[program]",
-            "any.toml:9: `command` in [[before]] is empty",
-        ),
-        (
-            "[program]",
-            "[[before]]\ncommand = [\"a\"]\ntimeout = \"0s\"\n[program]",
-            "any.toml:10: `timeout` in [[before]] is not above 0",
-        ),
-        (
-            "regex = 'rate ([0-9]+)'",
-            "regex = 'rate ([0-9]+)'\nseries = true\n[hosts]\nclients = 2",
-            "any.toml:26: `series` in [[metric]] needs one client",
-        ),
-        (
-            "regex = 'rate ([0-9]+)'",
-            "regex = 'rate ([0-9]+)'\nacross = \"average\"",
-            "unknown value `average` in [[metric]]; known are first, last, mean, median, min, max, sum, count",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let table = [
+        ("\"-k\"", "\"{client}\"", "any.toml:19: `command` in [[beside]] has `{client}`, but runs once for all clients"),
+        ("[program]", "[[before]]\ncommand = [\"a\", \"{sise}\"]\ntimeout = \"1s\"\n[program]", "any.toml:9: `command` in [[before]] has `{sise}`, which is no factor; did you mean"),
+        ("[program]", "[[before]]\ncommand = []\ntimeout = \"1s\"\n[program]", "any.toml:9: `command` in [[before]] is empty"),
+        ("[program]", "[[before]]\ncommand = [\"a\"]\ntimeout = \"0s\"\n[program]", "any.toml:10: `timeout` in [[before]] is not above 0"),
+        ("regex = 'rate ([0-9]+)'", "regex = 'rate ([0-9]+)'\nseries = true\n[hosts]\nclients = 2", "any.toml:26: `series` in [[metric]] needs one client"),
+        ("regex = 'rate ([0-9]+)'", "regex = 'rate ([0-9]+)'\nacross = \"average\"", "unknown value `average` in [[metric]]; known are first, last, mean, median, min, max, sum, count"),
+    ];
+    for (from, to, expected) in table {
         let refused = refusal(from, to);
-        assert!(refused.contains(expected), "{expected}: {refused}");
+        assert_has(&refused, expected);
     }
 }
 
@@ -226,74 +153,31 @@ fn wrong_tables_of_a_disk_and_of_levels_are_refused() {
     let disk = "[disk]\nlaw = \"ssd\"\nsize = \"64MiB\"\nfill = \"true\"\ntimeout = \"9s\"\n";
     let level = "[capacity]\nmetric = \"rate\"\ntrials = 3\n";
     let changed = |table: &str, from: &str, to: &str| {
-        assert!(table.contains(from), "{from}");
+        assert_has(table, from);
         refusal(LAST, &format!("{LAST}{}", table.replace(from, to)))
     };
-    for (table, from, to, expected) in [
-        (
-            disk,
-            "\"ssd\"",
-            "\"tape\"",
-            "`law` in [disk] is wrong: `tape` is no disk: known are",
-        ),
-        (
-            disk,
-            "\"ssd\"",
-            "\"{tape}\"",
-            "`law` in [disk] has `{tape}`, which is no factor",
-        ),
-        (
-            disk,
-            "\"true\"",
-            "\"{tape}\"",
-            "`fill` in [disk] has `{tape}`, which is no factor",
-        ),
-        (
-            disk,
-            "size",
-            "memory = \"1MiB\"\nsize",
-            "`memory` in [disk] is 1MiB, not at least 4MiB",
-        ),
-        (
-            disk,
-            "size",
-            "memory = \"{of}\"\nsize",
-            "`memory` in [disk] has `{of}`, which is no",
-        ),
-        (
-            disk,
-            "64MiB",
-            "1MiB",
-            "`size` in [disk] is 1MiB, not 16MiB to 1TiB",
-        ),
+    #[rustfmt::skip]
+    let table = [
+        (disk, "\"ssd\"", "\"tape\"", "`law` in [disk] is wrong: `tape` is no disk: known are"),
+        (disk, "\"ssd\"", "\"{tape}\"", "`law` in [disk] has `{tape}`, which is no factor"),
+        (disk, "\"true\"", "\"{tape}\"", "`fill` in [disk] has `{tape}`, which is no factor"),
+        (disk, "size", "memory = \"1MiB\"\nsize", "`memory` in [disk] is 1MiB, not at least 4MiB"),
+        (disk, "size", "memory = \"{of}\"\nsize", "`memory` in [disk] has `{of}`, which is no"),
+        (disk, "64MiB", "1MiB", "`size` in [disk] is 1MiB, not 16MiB to 1TiB"),
         (disk, "9s", "0s", "`timeout` in [disk] is not above 0"),
         (disk, "size", "sise", "`sise`"),
-        (
-            level,
-            "rate",
-            "rates",
-            "`metric` in [capacity] is `rates`, which is no [[metric]]",
-        ),
-        (
-            level,
-            "3",
-            "2000",
-            "`trials` in [capacity] is more than 1000",
-        ),
-        (
-            level,
-            "metric = \"rate\"\n",
-            "",
-            "`metric` in [capacity] is missing: name the [[metric]]",
-        ),
-    ] {
+        (level, "rate", "rates", "`metric` in [capacity] is `rates`, which is no [[metric]]"),
+        (level, "3", "2000", "`trials` in [capacity] is more than 1000"),
+        (level, "metric = \"rate\"\n", "", "`metric` in [capacity] is missing: name the [[metric]]"),
+    ];
+    for (table, from, to, expected) in table {
         let refused = changed(table, from, to);
-        assert!(refused.contains(expected), "{expected}: {refused}");
+        assert_has(&refused, expected);
     }
     // Without the tables, their placeholders have no value.
     for name in ["{files}", "{rate}"] {
         let refused = refusal("\"3\"", &format!("\"{name}\""));
-        assert!(refused.contains("which is no factor"), "{refused}");
+        assert_has(&refused, "which is no factor");
     }
 }
 
@@ -335,7 +219,6 @@ fn text(factors: &str) -> String {
     text.replace(own, factors)
 }
 
-/// The load of a cell as the generator has it.
 fn load_at(setup: &Setup, cell: &Factors) -> ::load::Config {
     setup.load.as_ref().unwrap().at(cell).unwrap().config
 }
@@ -343,7 +226,6 @@ fn load_at(setup: &Setup, cell: &Factors) -> ::load::Config {
 const LEVELS: &str = "[[factor]]\nname = \"level\"\nvalues = [0.5, 1.1]\n";
 const DEPTHS: &str = "[[factor]]\nname = \"depth\"\nvalues = [1, 4]\n";
 
-/// A capacity trial of `server`.
 fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Record {
     let flag = Flag {
         lower_bound: generator_limited,
@@ -361,7 +243,6 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Record 
     }
 }
 
-/// A cell of `server` with these numbers.
 fn at(server: &str, numbers: &[(&str, f64)]) -> Factors {
     let mut cell = Factors::from([(SERVER.to_owned(), Value::from(server))]);
     let numbers = numbers.iter();
@@ -376,7 +257,6 @@ fn capacity_rps(done: &[Record], cell: &Factors) -> Option<f64> {
         .map(|it| it.rps.value)
 }
 
-/// The offered rate of a cell after the trials `done`.
 fn offered_rps(setup: &Setup, done: &[Record], cell: &Factors) -> Result<Option<f64>, String> {
     let resolved = setup.resolve_trial("sweep", cell, done)?;
     Ok(resolved.settings.get(OFFERED_RPS).copied())
@@ -406,7 +286,7 @@ fn a_level_is_a_share_of_the_median_capacity() {
     assert_eq!(offered("curtail", 0.5), Ok(Some(50_001.0)));
     assert_eq!(offered("memcached", 1.1), Ok(Some(82_500.0)));
     let without = offered_rps(&setup, &[], &at_level("curtail", 0.5)).unwrap_err();
-    assert!(without.contains("none was measured"), "{without}");
+    assert_has(&without, "none was measured");
     let by_rate = at("curtail", &[(RATE, 5.0)]);
     assert_eq!(offered_rps(&setup, &[], &by_rate), Ok(Some(5.0)));
     // Closed loops.
@@ -455,7 +335,7 @@ fn every_setting_has_a_capacity_of_its_own() {
     let depths = [&shallow, &deep].map(|cell| load_at(&setup, cell).depth);
     assert_eq!(depths, [1, 4]);
     let text = plan_text(&plan, &Options::new().unwrap()).unwrap();
-    assert!(text.contains("factor   depth: 1, 4"), "{text}");
+    assert_has(&text, "factor   depth: 1, 4");
 }
 
 #[test]
@@ -484,18 +364,8 @@ fn a_rate_of_a_capacity_that_is_a_lower_bound_has_a_note() {
     assert_eq!(notes(false), [""; 0]);
     let noted = notes(true);
     assert_eq!(noted.len(), 1);
-    assert!(noted[0].contains("only a lower bound"), "{noted:?}");
-    assert!(
-        noted[0].contains("absolute rates (a factor `rate`)"),
-        "{noted:?}"
-    );
-}
-
-#[test]
-fn a_failed_capacity_trial_is_no_capacity() {
-    let mut failed = capacity("curtail", 1.0, false);
-    failed.outcome = Outcome::Failed("it broke".to_owned());
-    assert_eq!(capacity_rps(&[failed], &at("curtail", &[])), None);
+    assert_has(&noted[0], "only a lower bound");
+    assert_has(&noted[0], "absolute rates (a factor `rate`)");
 }
 
 #[test]
@@ -535,26 +405,6 @@ fn every_key_of_the_load_may_be_a_factor() {
 }
 
 #[test]
-fn a_factor_without_an_effect_is_refused() {
-    let factor = "[[factor]]\nname = \"memory\"\nvalues = [64, 128]\n";
-    let refused = refused(&text(factor));
-    assert!(
-        refused.contains("has `memory`, which no command contains as `{memory}`"),
-        "{refused}"
-    );
-}
-
-#[test]
-fn a_placeholder_without_a_value_is_refused() {
-    // memcached would get it literally.
-    let misspelt = text(LEVELS).replace("\"-m\", \"64\"", "\"-m\", \"{prot}\"");
-    let message = refused(&misspelt);
-    let expected =
-        "`arguments` in [[server]] has `{prot}`, which is no factor; did you mean `port`?";
-    assert!(message.contains(expected), "{message}");
-}
-
-#[test]
 fn all_wrong_keys_of_a_load_are_named_at_once() {
     let wrong = text(LEVELS)
         .replace("depth = 1", "depth = 0\nupdaet = 0.1")
@@ -565,7 +415,7 @@ fn all_wrong_keys_of_a_load_are_named_at_once() {
         "`updaet` in [load] is no key of [load]; did you mean `update`?",
         "`records` in [load] has ",
     ] {
-        assert!(message.contains(expected), "{expected}: {message}");
+        assert_has(&message, expected);
     }
 }
 
@@ -637,34 +487,21 @@ fn factors_of_the_hosts_have_capacities_of_their_own() {
     assert_eq!(restored, setup);
     let text = plan_text(&plan, &Options::new().unwrap()).unwrap();
     let line = "hosts    network namespaces of a server and 1 client, joined by device pairs";
-    assert!(text.contains(line), "{text}");
-}
-
-#[test]
-fn a_plan_without_hosts_is_as_before() {
-    let (setup, _) = smoke(LEVELS);
-    let settings = setup.settings().unwrap();
-    assert!(!settings.contains_key("hosts") && !settings.contains_key("hosts_table"));
+    assert_has(&text, line);
 }
 
 #[test]
 fn servers_on_other_hosts_listen_at_their_address() {
     let refused = refused(&on_hosts(LEVELS).replace("{ip}", "127.0.0.1"));
-    assert!(
-        refused.contains("[[server]] have `127.0.0.1`, which clients"),
-        "{refused}"
-    );
-    assert!(refused.contains("write `{ip}`"), "{refused}");
+    assert_has(&refused, "[[server]] have `127.0.0.1`, which clients");
+    assert_has(&refused, "write `{ip}`");
 }
 
 #[test]
 fn every_agent_needs_connections() {
     let clients = "[[factor]]\nname = \"host.clients\"\nvalues = [1, 17]\n";
     let refused = refused(&on_hosts(&format!("{clients}{LEVELS}")));
-    assert!(
-        refused.contains("is 17, and 16 connections are too few"),
-        "{refused}"
-    );
+    assert_has(&refused, "is 17, and 16 connections are too few");
 }
 
 #[test]
@@ -688,10 +525,7 @@ fn all_levels_may_be_shares_of_one_servers_capacity() {
     setup.check_capacity_server().unwrap();
     setup.server[1].skipped = Some("it is not installed".to_owned());
     let error = setup.check_capacity_server().unwrap_err().to_string();
-    assert!(
-        error.contains("capacity of memcached: it is not installed"),
-        "{error}"
-    );
+    assert_has(&error, "capacity of memcached: it is not installed");
 }
 
 #[test]
@@ -704,9 +538,9 @@ fn a_mix_may_be_a_factor_and_a_wrong_one_is_refused() {
         Some("multiget=3,set=1".parse().unwrap())
     );
     let error = refused(&mix("[\"get=1\", \"got=1\"]"));
-    assert!(error.contains("no operation `got`"), "{error}");
+    assert_has(&error, "no operation `got`");
     let error = refused(&text(LEVELS).replace("[load]\n", "[load]\nmultiget = \"some\"\n"));
-    assert!(error.contains("`multiget`"), "{error}");
+    assert_has(&error, "`multiget`");
 }
 
 #[test]

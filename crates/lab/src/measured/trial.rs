@@ -30,9 +30,8 @@ use crate::error::Error;
 use crate::interval::{Edge, Interval};
 use crate::kind::{Context, Performed, Trial, TrialError};
 use crate::limits;
-use crate::relayed::{self, RelayWindow};
+use crate::relayed;
 
-/// Makes a trial.
 pub(super) fn perform(
     setup: &Setup,
     trial: &Trial<'_>,
@@ -49,7 +48,7 @@ pub(super) fn perform(
         .map(|it| RunningDisk::start(it, &words, context))
         .transpose()?;
     if let Some(disk) = &disk {
-        words = words.on_disk(disk.pid());
+        words = words.on_disk(Some(disk.pid()));
     }
     let server = setup
         .server(trial.factors)
@@ -123,7 +122,6 @@ struct Staged<'a> {
     clients: usize,
 }
 
-/// What was measured.
 struct Done {
     performed: Performed,
     /// Requests that were answered while the energy was measured.
@@ -233,35 +231,32 @@ impl Staged<'_> {
             ..self.task("the generator", &command, &table.input)
         };
         // Of several generators, which start together, the first one's.
-        let output = context.log(
-            trial.id,
-            if task.clients > 1 {
-                "stdout-0"
-            } else {
-                "stdout"
-            },
-        );
+        let several = task.clients > 1;
+        let output = context.log(trial.id, if several { "stdout-0" } else { "stdout" });
+        self.hosts.take_relay_record()?;
         let interval = Interval::new(&output, warmup, interval);
+        // Without a warm-up nothing tells when the interval begins: all of the load is it.
+        let is_all = interval.pause().is_none();
         let mut windows = Windows {
-            // Without a warm-up nothing tells when the interval begins: all of the load is it.
-            energy: interval
-                .pause()
-                .is_none()
-                .then(|| EnergyWindow::begin(Root::machine())),
-            used: None,
             interval,
-            relay: RelayWindow::begin(self.hosts)?,
+            hosts: self.hosts,
+            relay: None,
+            energy: is_all.then(|| EnergyWindow::begin(Root::machine())),
+            used: None,
         };
         let mut watch = || windows.advance();
         // A generator is not on the server's disk.
-        let words = self.words.off_disk();
+        let words = self.words.on_disk(None);
         let (ended, noted) = task.run(&words, beside, context, &mut watch)?;
         notes.extend(noted);
         // A generator may exit before the end of its interval is noticed.
-        let energy = windows
-            .used
-            .or_else(|| windows.energy.map(EnergyWindow::end));
-        let relay = windows.relay.end()?;
+        let energy = windows.energy.map(EnergyWindow::end);
+        let energy = windows.used.or(energy);
+        let relay = match windows.relay {
+            Some(record) => record,
+            // Without a warm-up, it is that of all the load.
+            None => self.hosts.take_relay_record()?,
+        };
         let mut summaries = Vec::new();
         for of in &ended {
             summaries.push(summary::parse(&read(&of.logs.summary)?).map_err(TrialError::Failed)?);
@@ -336,7 +331,6 @@ impl Staged<'_> {
         Ok(self.hosts.clients() * load.config.threads as usize > processors)
     }
 
-    /// Runs a program on all clients.
     fn run_program(&self, table: &ProgramTable, beside: &[Running]) -> Result<Done, TrialError> {
         let task = Task {
             success: &table.success,
@@ -371,8 +365,8 @@ impl Staged<'_> {
             done.requests = done.requests.map(|it| it / interval_ns * 1e9 * seconds);
         }
         if let Some(name) = &table.requests {
-            let unit = self.setup.metric.iter().find(|it| it.name() == name);
-            let is_rate = unit.is_some_and(|it| it.unit() == "/s");
+            let unit = self.setup.metric.iter().find(|it| it.name == *name);
+            let is_rate = unit.is_some_and(|it| it.unit == "/s");
             let value = done.performed.measured.valid(name);
             let of_metric = if is_rate { seconds } else { 1.0 };
             done.requests = value.map(|it| it * of_metric);
@@ -384,7 +378,6 @@ impl Staged<'_> {
         })
     }
 
-    /// What the summaries and the output of the clients say.
     fn summarised(
         &self,
         summaries: &[Summary],
@@ -436,7 +429,6 @@ impl Staged<'_> {
         })
     }
 
-    /// The declared metrics of a client's output and files.
     fn read_metrics(&self, metrics: &[MetricTable], of: &Ended) -> Result<Performed, TrialError> {
         if metrics.is_empty() {
             return Ok(Performed::default());
@@ -453,16 +445,17 @@ impl Staged<'_> {
     }
 }
 
-/// What is read at the ends of the measured interval.
 struct Windows<'a> {
     interval: Interval<'a>,
-    relay: RelayWindow<'a>,
+    hosts: &'a Hosts,
+    /// The relay's record without the frames of the prefill, which come in bursts. None: the
+    /// interval is not over, or cannot be noticed.
+    relay: Option<Option<RelayRecord>>,
     energy: Option<EnergyWindow>,
     used: Option<EnergyUsed>,
 }
 
 impl Windows<'_> {
-    /// Returns after which time to look again.
     fn advance(&mut self) -> Result<Duration, TrialError> {
         if let Some(energy) = &mut self.energy {
             energy.sample();
@@ -473,7 +466,8 @@ impl Windows<'_> {
                 Edge::Begin => self.energy = Some(EnergyWindow::begin(Root::machine())),
                 Edge::End => self.used = self.energy.take().map(EnergyWindow::end),
             }
-            self.relay.note(edge)?;
+            let record = self.hosts.take_relay_record()?;
+            self.relay = (edge == Edge::End).then_some(record);
         }
         Ok(self
             .interval
@@ -508,7 +502,10 @@ fn add_metrics_of(
 /// The metrics that are read from the output of a process beside the load. None: of the load.
 fn metrics_from(setup: &Setup, name: Option<&str>) -> Vec<MetricTable> {
     let metrics = setup.metric.iter();
-    metrics.filter(|it| it.from() == name).cloned().collect()
+    metrics
+        .filter(|it| it.from.as_deref() == name)
+        .cloned()
+        .collect()
 }
 
 /// What is measured of every program: of several clients, the longest time, the first exit status
@@ -574,7 +571,6 @@ pub(super) fn add_versions(
         let factors = cells.next().cloned().unwrap_or_default();
         let probe = Trial {
             id: "probe",
-            stage: "",
             factors: &factors,
             resolved: &BTreeMap::new(),
             seed: 0,

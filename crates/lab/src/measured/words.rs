@@ -11,14 +11,11 @@ use report::record::names::RATE;
 use super::{Setup, Side};
 use crate::error::Error;
 use crate::kind::{Context, Trial};
-use crate::placeholder;
-use crate::port::Ports;
+use crate::{placeholder, port};
 use hosts::Hosts;
 
-/// The placeholder of a client's number.
 pub(super) const CLIENT: &str = "client";
 
-/// The values of the placeholders of a trial.
 #[derive(Debug, Clone)]
 pub(super) struct Words<'a> {
     trial: &'a Trial<'a>,
@@ -45,7 +42,7 @@ impl<'a> Words<'a> {
         if let Some(path) = values.get(super::BUILD).and_then(|it| setup.builds.get(it)) {
             values.insert(super::BUILD.to_owned(), path.to_string_lossy().into_owned());
         }
-        let port = Ports::new().next(hosts)?;
+        let port = port::next(hosts)?;
         let curtail = context.options.curtail.to_string_lossy().into_owned();
         for (name, value) in [
             ("ip", hosts.server_ip().to_string()),
@@ -69,18 +66,12 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// The words of what runs on the disk of that process.
-    pub(super) fn on_disk(&self, pid: u32) -> Self {
-        let mut words = self.clone();
-        words.disk = Some(pid);
-        words
-    }
-
-    /// The words of what runs outside of the disk.
-    pub(super) fn off_disk(&self) -> Self {
-        let mut words = self.clone();
-        words.disk = None;
-        words
+    /// The words of what runs on the disk of that process, or on none.
+    pub(super) fn on_disk(&self, disk: Option<u32>) -> Self {
+        Self {
+            disk,
+            ..self.clone()
+        }
     }
 
     /// The words of client `number`, from 0: `{client}` is its number.
@@ -93,14 +84,12 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// The words with another value.
     pub(super) fn with(&self, name: &str, value: String) -> Self {
         let mut words = self.clone();
         words.values.insert(name.to_owned(), value);
         words
     }
 
-    /// A connection from that host.
     pub(super) fn connect(
         &self,
         side: Side,

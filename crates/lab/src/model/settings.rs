@@ -40,9 +40,6 @@ impl Settings<'_> {
     }
 
     /// A number of at least 0.
-    ///
-    /// # Errors
-    /// It has another value, or none.
     pub fn number(&self, name: &str) -> Result<f64, String> {
         match (self.given(name), self.default(name)) {
             (Some(Value::Number(number)), _) if number >= 0.0 => Ok(number),
@@ -53,9 +50,6 @@ impl Settings<'_> {
     }
 
     /// A number above 0, unless the default is 0 and nothing is given.
-    ///
-    /// # Errors
-    /// It has another value, or none.
     pub fn positive(&self, name: &str) -> Result<f64, String> {
         match self.given(name) {
             Some(Value::Number(number)) if number > 0.0 => Ok(number),
@@ -65,9 +59,6 @@ impl Settings<'_> {
     }
 
     /// A whole number of at least 0.
-    ///
-    /// # Errors
-    /// It has another value, or none.
     pub fn whole(&self, name: &str) -> Result<u64, String> {
         match self.number(name)? {
             number if number.fract() == 0.0 && number <= 1e12 => Ok(number as u64),
@@ -75,10 +66,15 @@ impl Settings<'_> {
         }
     }
 
+    /// A whole number within these bounds.
+    pub fn within(&self, name: &str, least: u64, most: u64) -> Result<u64, String> {
+        match self.whole(name)? {
+            whole if (least..=most).contains(&whole) => Ok(whole),
+            other => Err(format!("`{name}` is {other}, not {least} to {most}")),
+        }
+    }
+
     /// A whole number of at least 0, of at most 32 bits.
-    ///
-    /// # Errors
-    /// It has another value, or none.
     pub fn count(&self, name: &str) -> Result<u32, String> {
         let whole = self.whole(name)?;
         u32::try_from(whole).map_err(|_| format!("`{name}` is {whole}, which is too many"))
@@ -95,9 +91,6 @@ impl Settings<'_> {
     }
 
     /// One of several values, by its name.
-    ///
-    /// # Errors
-    /// It has another value, or none.
     pub fn one_of<T: Copy>(&self, name: &str, all: &[(&str, T)]) -> Result<T, String> {
         let text = self.text(name);
         let found = all.iter().find(|(it, _)| *it == text);
@@ -108,9 +101,6 @@ impl Settings<'_> {
     }
 
     /// Checks that every factor and setting is one of the model's.
-    ///
-    /// # Errors
-    /// The first that is not.
     pub fn check_names(&self) -> Result<(), String> {
         let known = |name: &&String| self.defaults.iter().any(|(it, _)| it == name);
         let mut names = self.factors.keys().chain(self.own.keys());

@@ -10,7 +10,6 @@ use units::duration_text;
 use crate::kind::{Estimate, Kind};
 use crate::plan::order::PlannedTrial;
 
-/// One trial of a cell.
 pub(crate) fn of_trial(plan: &Plan, kind: &dyn Kind, cell: &Factors) -> Estimate {
     let of_kind = kind.estimate(cell);
     let likely = plan.takes_ns.map_or(of_kind.likely, Duration::from_nanos);
@@ -29,23 +28,19 @@ pub(crate) fn of_cells(plan: &Plan, kind: &dyn Kind) -> Vec<Vec<Duration>> {
         .collect()
 }
 
-/// All trials of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Total {
+pub(crate) struct Total {
     /// The likely time with the least number of repeats.
-    pub least: Duration,
+    pub(crate) least: Duration,
     /// The likely time with the greatest number of repeats.
-    pub likely: Duration,
+    pub(crate) likely: Duration,
     /// The time that it cannot exceed.
-    pub most: Duration,
-    /// Trials, at most.
+    pub(crate) most: Duration,
     trials: u64,
 }
 
 impl Total {
-    /// The estimate of a plan.
-    #[must_use]
-    pub fn of(plan: &Plan, kind: &dyn Kind) -> Self {
+    pub(crate) fn of(plan: &Plan, kind: &dyn Kind) -> Self {
         let sum = |repeats: fn(&Stage) -> u32, of: fn(Estimate) -> Duration| {
             let stages = plan.stages.iter().map(|stage| {
                 let cells = stage.cells.iter().map(|it| of(of_trial(plan, kind, it)));
@@ -63,8 +58,7 @@ impl Total {
     }
 
     /// The estimate in words, such as `12 trials of about 1.2 s: 14.4 s (at most 2 h 32 min)`.
-    #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let trials = u32::try_from(self.trials).unwrap_or(u32::MAX);
         let each = self.likely.checked_div(trials).unwrap_or_default();
         let all = match self.least == self.likely {
@@ -87,11 +81,9 @@ impl Total {
     }
 }
 
-/// What the trials of a run took so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     cells: HashMap<(usize, u32), Spent>,
-    stages: HashMap<usize, Spent>,
     all: Spent,
 }
 
@@ -126,21 +118,14 @@ impl Pace {
     pub(crate) fn add(&mut self, trial: &PlannedTrial, took: Duration, likely: Duration) {
         let cell = self.cells.entry((trial.stage, trial.cell)).or_default();
         cell.add(took, likely);
-        self.stages
-            .entry(trial.stage)
-            .or_default()
-            .add(took, likely);
         self.all.add(took, likely);
     }
 
-    /// What a trial will take: as the others of its cell; or as estimated, corrected by those of
-    /// its stage, or else by all.
+    /// What a trial will take: as the others of its cell, or as estimated, corrected by all.
     pub(crate) fn of(&self, trial: &PlannedTrial, likely: Duration) -> Duration {
         let cell = self.cells.get(&(trial.stage, trial.cell));
         let mean = cell.and_then(|it| it.took.checked_div(it.trials));
-        let stage = self.stages.get(&trial.stage);
-        mean.or_else(|| stage?.corrected(likely))
-            .or_else(|| self.all.corrected(likely))
+        mean.or_else(|| self.all.corrected(likely))
             .unwrap_or(likely)
     }
 }
@@ -164,17 +149,16 @@ mod tests {
     }
 
     #[test]
-    fn time_follows_from_the_cell_then_the_stage_then_all() {
+    fn time_follows_from_the_cell_then_all() {
         let mut pace = Pace::default();
         assert_eq!(pace.of(&trial(0, 0), s(600)), s(600));
         pace.add(&trial(0, 0), s(2), s(600));
         assert_eq!(pace.of(&trial(0, 0), s(600)), s(2));
         // Another cell, estimated to take twice as long.
         assert_eq!(pace.of(&trial(0, 1), s(1200)), s(4));
-        assert_eq!(pace.of(&trial(1, 0), s(600)), s(2));
         pace.add(&trial(1, 0), s(30), s(600));
-        assert_eq!(pace.of(&trial(1, 7), s(600)), s(30));
-        assert_eq!(pace.of(&trial(0, 7), s(600)), s(2));
+        assert_eq!(pace.of(&trial(1, 0), s(600)), s(30));
+        assert_eq!(pace.of(&trial(1, 7), s(600)), s(16));
     }
 
     #[test]

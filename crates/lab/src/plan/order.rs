@@ -13,25 +13,21 @@ use report::record::{Plan, Stage};
 
 use crate::kind::Kind;
 
-/// A trial of the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedTrial {
+pub(crate) struct PlannedTrial {
     /// Unique within the run, such as `sweep-003-07`.
-    pub id: String,
-    /// Index into the plan's stages.
-    pub stage: usize,
-    /// Index into the stage's cells.
-    pub cell: u32,
+    pub(crate) id: String,
+    pub(crate) stage: usize,
+    pub(crate) cell: u32,
     /// From 0.
-    pub repeat: u32,
+    pub(crate) repeat: u32,
     /// Seed of the trial's schedule, the same for all cells that are measured under one schedule.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// All trials that the plan may have, in order, as if no cell had enough trials earlier. The same
 /// plan gives the same order.
-#[must_use]
-pub fn trials(plan: &Plan, kind: &dyn Kind) -> Vec<PlannedTrial> {
+pub(crate) fn trials(plan: &Plan, kind: &dyn Kind) -> Vec<PlannedTrial> {
     let stages = plan.stages.iter().enumerate();
     let blocks = stages.flat_map(|(index, stage)| {
         (0..stage.repeats.most).map(move |repeat| block(plan, kind, index, stage, repeat))

@@ -12,9 +12,6 @@ use crate::kind::Kind;
 use crate::limits;
 
 /// Describes a run of `plan`: question, settings, factors, order and time.
-///
-/// # Errors
-/// The plan is of no kind of `options`.
 pub fn plan_text(plan: &Plan, options: &Options) -> Result<String, Error> {
     let kind = kind_of(plan, options)?;
     let mut text = String::new();
@@ -80,7 +77,6 @@ pub(crate) fn cell_text(plan: &Plan, planned: &PlannedTrial) -> String {
     }
 }
 
-/// The values of a cell as text.
 pub(crate) fn factors_text(plan: &Plan, cell: &Factors) -> String {
     let words: Vec<String> = plan
         .factors

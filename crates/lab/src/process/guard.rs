@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 use sys::child::Bounds;
 
+use crate::error::Error;
+
 /// Reads a process group and another line; at end of file instead of that line, kills the group.
 const SCRIPT: &str = "read -r group && { read -r word || kill -9 \"-$group\"; }";
 
@@ -27,7 +29,11 @@ pub(crate) struct ProcessGuard {
 
 impl ProcessGuard {
     /// Starts a guard that guards nothing yet.
-    pub(super) fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> Result<Self, Error> {
+        Self::spawn().map_err(Error::system("start /bin/sh"))
+    }
+
+    fn spawn() -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", SCRIPT, "curtail-guard"])
@@ -63,7 +69,6 @@ impl Drop for ProcessGuard {
         let _ = self.shell.wait();
     }
 }
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;

@@ -5,6 +5,7 @@ use report::record::Outcome;
 use super::*;
 use crate::plan::order::{self, PlannedTrial};
 use crate::plan::tests::{kind, plan};
+use crate::tests::assert_has;
 use crate::tests::records::record;
 
 fn host() -> Host {
@@ -100,7 +101,6 @@ fn another_plan_or_build_or_fresh_begins_a_new_run() {
     assert_ne!(path(&plan, &host, &fresh), first);
 }
 
-/// A run is not resumed on another host; the error names the remedy.
 #[test]
 fn a_run_that_began_on_another_host_is_refused() {
     let runs = tempfile::tempdir().unwrap();
@@ -117,9 +117,9 @@ fn a_run_that_began_on_another_host_is_refused() {
     let error = path(&here, &options).unwrap_err().to_string();
     let (was, is) = (there.processors, here.processors);
     let difference = format!("(processors online `{was}` there, `{is}` here)");
-    assert!(error.contains(&difference), "{error}");
+    assert_has(&error, &difference);
     assert!(error.starts_with(&first.display().to_string()), "{error}");
-    assert!(error.contains("new run with --fresh"), "{error}");
+    assert_has(&error, "new run with --fresh");
     assert_eq!(path(&there, &options).unwrap(), first);
     // A run of this host is taken up, though one of the other is unfinished too.
     options.fresh = true;
@@ -129,8 +129,8 @@ fn a_run_that_began_on_another_host_is_refused() {
     assert_eq!(path(&here, &options).unwrap(), second);
     options.into = Some(first);
     let error = path(&here, &options).unwrap_err().to_string();
-    assert!(error.contains(&difference), "{error}");
-    assert!(error.contains("name another folder"), "{error}");
+    assert_has(&error, &difference);
+    assert_has(&error, "name another folder");
 }
 
 #[test]
@@ -161,10 +161,7 @@ fn two_labs_do_not_share_a_folder() {
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
     let (folder, _) = open(&plan, &host, &options).unwrap();
     let error = open(&plan, &host, &options).unwrap_err().to_string();
-    assert!(
-        error.contains(&format!("(process {})", std::process::id())),
-        "{error}"
-    );
+    assert_has(&error, format!("(process {})", std::process::id()));
     drop(folder);
     assert!(open(&plan, &host, &options).is_ok());
 }
@@ -183,10 +180,10 @@ fn a_named_folder_holds_one_run() {
         ..plan.clone()
     };
     let error = open(&reseeded, &host, &options).unwrap_err().to_string();
-    assert!(error.contains("another plan"), "{error}");
+    assert_has(&error, "another plan");
     options.into = Some(parent.path().to_owned());
     let error = open(&plan, &host, &options).unwrap_err().to_string();
-    assert!(error.contains("neither empty nor a run folder"), "{error}");
+    assert_has(&error, "neither empty nor a run folder");
 }
 
 #[test]
@@ -201,7 +198,7 @@ fn a_damaged_line_in_the_middle_is_an_error_that_names_it() {
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("what?\n{whole}")).unwrap();
     let error = open(&plan, &host, &options).unwrap_err().to_string();
-    assert!(error.contains("is damaged in line 1"), "{error}");
+    assert_has(&error, "is damaged in line 1");
 }
 
 #[test]

@@ -11,9 +11,10 @@ use std::time::Duration;
 use report::record::{FaultClass, Host, Plan, Record, Value};
 
 use crate::limits::CONSECUTIVE_FAILURES;
+use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
 use crate::tests::records::{only_run, trials};
-use crate::{Ending, Event, Experiment, LineReporter, Reporter};
+use crate::{Ending, Experiment, LineReporter, Options, RunOutcome};
 
 /// Two servers, two levels, two repeats, two capacity trials: twelve trials.
 fn experiment(second: &str) -> Experiment {
@@ -57,7 +58,6 @@ fn second(fixture: &Fixture, script: &str, manner: &str) -> Experiment {
     experiment(&program(fixture, script, manner))
 }
 
-/// The keys of the second server.
 fn program(fixture: &Fixture, script: &str, manner: &str) -> String {
     let program = fixture.path(script);
     format!(
@@ -70,16 +70,14 @@ fn program(fixture: &Fixture, script: &str, manner: &str) -> String {
 fn changed(fixture: &Fixture, changes: &[(&str, &str)]) -> Experiment {
     let mut text = text(&program(fixture, "fake", "well"));
     for (from, to) in changes {
-        assert!(text.contains(from), "`{from}` is not in the file");
+        assert_has(&text, from);
         text = text.replace(from, to);
     }
     Experiment::parse("pretence", "pretence.toml", &text).unwrap()
 }
 
-/// The table of the levels.
 const LEVELS: &str = "[[factor]]\nname = \"level\"\nvalues = [0.5, 1.0]\n";
 
-/// The servers of a plan.
 fn servers(plan: &Plan) -> &[toml::Value] {
     plan.settings["server"].as_array().unwrap()
 }
@@ -93,13 +91,20 @@ fn failures<'a>(trials: &'a [Record], of: &str) -> Vec<&'a str> {
     of_server.filter_map(Record::failure).collect()
 }
 
+/// Runs an experiment: the outcome, the records, and what was told.
+fn run(options: &Options, experiment: &Experiment) -> (RunOutcome, Vec<Record>, String) {
+    let plan = experiment.plan(options).unwrap();
+    let mut told = Vec::new();
+    let outcome = crate::run(&plan, options, &mut LineReporter::new(&mut told)).unwrap();
+    let trials = trials(&outcome.folder);
+    (outcome, trials, String::from_utf8(told).unwrap())
+}
+
 #[test]
 fn a_run_folder_is_self_contained() {
     let fixture = Fixture::new();
     let options = fixture.options();
-    let plan = second(&fixture, "fake", "well").plan(&options).unwrap();
-    let mut told = Vec::new();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
+    let (outcome, trials, told) = run(&options, &second(&fixture, "fake", "well"));
     assert_eq!(
         (outcome.ending, outcome.measured, outcome.failed),
         (Ending::Complete, 12, 0)
@@ -113,7 +118,6 @@ fn a_run_folder_is_self_contained() {
         servers(&written)[1]["version"].as_str(),
         Some(concat!(env!("CARGO_PKG_VERSION"), " (this build)"))
     );
-    assert_eq!(written.settings["load"], plan.settings["load"]);
     assert!(
         serde_json::from_str::<Host>(&read("host.json"))
             .unwrap()
@@ -121,7 +125,6 @@ fn a_run_folder_is_self_contained() {
             > 0
     );
 
-    let trials = trials(folder);
     assert_eq!(trials.len(), 12);
     assert!(trials[..4].iter().all(|trial| trial.stage == "capacity"));
     for trial in &trials {
@@ -143,28 +146,15 @@ fn a_run_folder_is_self_contained() {
         assert!(folder.join(format!("logs/{}.server", trial.id)).exists());
         assert!(!folder.join(format!("logs/{}.summary", trial.id)).exists());
     }
-    let told = String::from_utf8(told).unwrap();
-    assert!(told.contains("12/12  "), "{told}");
-    assert!(told.contains("all 12 trials recorded, in "), "{told}");
-    fixture.assert_no_processes_left();
-}
-
-#[test]
-fn a_server_that_is_not_installed_is_skipped_and_named() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    let absent = "program = \"/nowhere/cached\"\narguments = [\"{port}\"]";
-    let plan = experiment(absent).plan(&options).unwrap();
-    let reason = servers(&plan)[1]["skipped"].as_str().unwrap();
-    assert!(reason.contains("/nowhere/cached"), "{reason}");
-    let mut told = Vec::new();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
-    assert_eq!((outcome.total, outcome.measured), (6, 6));
+    assert_has(&told, "12/12  ");
+    let trials: Vec<&str> = told.lines().filter(|it| it.ends_with(" left")).collect();
+    let none = format!("· {} left", units::duration_text(Duration::ZERO));
+    assert_eq!(trials.len(), 12);
     assert!(
-        String::from_utf8(told)
-            .unwrap()
-            .contains("Skipped second: ")
+        !trials[0].ends_with(&none) && trials[11].ends_with(&none),
+        "{told}"
     );
+    assert_has(&told, "all 12 trials recorded, in ");
     fixture.assert_no_processes_left();
 }
 
@@ -172,14 +162,11 @@ fn a_server_that_is_not_installed_is_skipped_and_named() {
 fn a_server_that_exits_at_once_is_abandoned_and_the_other_measured() {
     let fixture = Fixture::new();
     let options = fixture.options();
-    let plan = second(&fixture, "fake", "dies").plan(&options).unwrap();
-    let mut told = Vec::new();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
+    let (outcome, trials, told) = run(&options, &second(&fixture, "fake", "dies"));
     assert_eq!(
         (outcome.ending, outcome.measured, outcome.failed),
         (Ending::Complete, 6, 6)
     );
-    let trials = trials(&outcome.folder);
     let reasons = failures(&trials, "second");
     assert_eq!(reasons.len(), 6);
     let at_once = "server exited before it was ready (exit status: 3): fake trouble";
@@ -192,11 +179,7 @@ fn a_server_that_exits_at_once_is_abandoned_and_the_other_measured() {
         "{reasons:?}"
     );
     assert!(reasons[5].ends_with(at_once), "{reasons:?}");
-    assert!(
-        String::from_utf8(told)
-            .unwrap()
-            .contains("second: remaining trials abandoned: not tried: ")
-    );
+    assert!(told.contains("second: remaining trials abandoned: not tried: "));
     fixture.assert_no_processes_left();
 }
 
@@ -205,10 +188,8 @@ fn a_server_that_never_replies_fails_in_bounded_time() {
     let fixture = Fixture::new();
     let mut options = fixture.options();
     options.timeouts.start = Duration::from_millis(1_500);
-    let plan = second(&fixture, "fake", "silent").plan(&options).unwrap();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let (outcome, trials, _) = run(&options, &second(&fixture, "fake", "silent"));
     assert_eq!((outcome.measured, outcome.failed), (6, 6));
-    let trials = trials(&outcome.folder);
     assert_eq!(
         failures(&trials, "second")[0],
         "server was not ready within 1.5 s (no reply to `version`)"
@@ -221,13 +202,9 @@ fn a_server_that_ignores_sigterm_is_killed_with_a_note() {
     let fixture = Fixture::new();
     let mut options = fixture.options();
     options.timeouts.stop = Duration::from_millis(50);
-    let plan = second(&fixture, "deaf", "well").plan(&options).unwrap();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let (outcome, trials, _) = run(&options, &second(&fixture, "deaf", "well"));
     assert_eq!(outcome.measured, 12);
-    for trial in trials(&outcome.folder)
-        .iter()
-        .filter(|trial| server(trial) == "second")
-    {
+    for trial in trials.iter().filter(|trial| server(trial) == "second") {
         assert_eq!(
             trial.notes,
             ["server did not exit within 50 ms of SIGTERM and was killed"]
@@ -240,10 +217,8 @@ fn a_server_that_ignores_sigterm_is_killed_with_a_note() {
 fn a_server_that_exits_under_load_fails_the_trial() {
     let fixture = Fixture::new();
     let options = fixture.options();
-    let plan = second(&fixture, "fake", "fragile").plan(&options).unwrap();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let (outcome, trials, _) = run(&options, &second(&fixture, "fake", "fragile"));
     assert_eq!((outcome.measured, outcome.failed), (6, 6));
-    let trials = trials(&outcome.folder);
     let reason = failures(&trials, "second")[0];
     assert_eq!(
         reason,
@@ -287,13 +262,11 @@ fn a_generator_that_fails_is_quoted_and_ends_the_servers_trials() {
     options.curtail = fixture.path("no-generator");
     let rates = "[[factor]]\nname = \"rate\"\nvalues = [\"1k\", \"2k\", \"3k\"]\n";
     let experiment = changed(&fixture, &[(LEVELS, rates)]);
-    let plan = experiment.plan(&options).unwrap();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let (outcome, trials, _) = run(&options, &experiment);
     assert_eq!(
         (outcome.measured, outcome.failed, outcome.exit_code()),
         (0, 16, 1)
     );
-    let trials = trials(&outcome.folder);
     let reasons = failures(&trials, "first");
     let tried = CONSECUTIVE_FAILURES as usize;
     let quoted = "the generator exited with status 7: fake refusal";
@@ -327,8 +300,7 @@ fn a_killed_lab_leaves_no_processes_and_the_same_command_resumes() {
     let folder = only_run(&options);
     let before = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
     let experiment = Experiment::load(fixture.path("experiment.toml").to_str().unwrap()).unwrap();
-    let plan = experiment.plan(&options).unwrap();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    let (outcome, ..) = run(&options, &experiment);
     assert_eq!((&outcome.folder, outcome.kept), (&folder, kept_before));
     assert_eq!((outcome.ending, outcome.measured), (Ending::Complete, 12));
     let after = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
@@ -358,86 +330,6 @@ fn ctrl_c_stops_the_children_keeps_the_trials_and_exits_with_130() {
     assert_eq!(trials(&only_run(&options)).len(), 3);
 }
 
-/// Counts what it is told.
-#[derive(Default)]
-struct Counter {
-    began: usize,
-    ended: usize,
-    left: Vec<Duration>,
-}
-
-impl Reporter for Counter {
-    fn event(&mut self, event: &Event<'_>) {
-        match event {
-            Event::TrialBegan { .. } => self.began += 1,
-            Event::TrialEnded { progress, .. } => {
-                self.ended += 1;
-                assert_eq!(progress.done, self.ended);
-                self.left.push(progress.left);
-            }
-            _ => {}
-        }
-    }
-}
-
-#[test]
-fn the_time_left_ends_at_zero() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    let plan = second(&fixture, "fake", "well").plan(&options).unwrap();
-    let mut counter = Counter::default();
-    crate::run(&plan, &options, &mut counter).unwrap();
-    assert_eq!((counter.began, counter.ended), (12, 12));
-    assert!(counter.left[0] > Duration::ZERO);
-    assert_eq!(counter.left[11], Duration::ZERO);
-}
-
-#[test]
-fn every_setting_is_measured_and_recorded() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    let depths = format!("[[factor]]\nname = \"depth\"\nvalues = [1, 7]\n{LEVELS}");
-    let experiment = changed(&fixture, &[(LEVELS, &depths), ("depth = 1\n", "")]);
-    let plan = experiment.plan(&options).unwrap();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
-    assert_eq!((outcome.measured, outcome.failed), (24, 0));
-    for trial in trials(&outcome.folder) {
-        // The fake generator reports its depth so.
-        let used = trial.measured().unwrap().metric("outstanding_mean");
-        assert_eq!(trial.factors["depth"].number(), used, "{}", trial.id);
-        let stage = plan.stage(&trial.stage).unwrap();
-        assert_eq!(
-            stage.cells[trial.cell as usize], trial.factors,
-            "{}",
-            trial.id
-        );
-    }
-}
-
-#[test]
-fn saturating_connections_are_offered_beside_the_measured_ones() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    let factors = "[[factor]]\nname = \"saturating\"\nvalues = [0, 7]\n\
-                   [[factor]]\nname = \"rate\"\nvalues = [\"500\", \"1k\"]\n";
-    let experiment = changed(
-        &fixture,
-        &[(LEVELS, factors), ("[capacity]\ntrials = 2\n", "")],
-    );
-    let plan = experiment.plan(&options).unwrap();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
-    assert_eq!((outcome.measured, outcome.failed), (16, 0));
-    for trial in trials(&outcome.folder) {
-        let saturating = trial.factors["saturating"].number().filter(|it| *it > 0.0);
-        let replies = trial.measured().unwrap().metric("saturating_rps");
-        assert_eq!(replies, saturating, "{}", trial.id);
-        assert_eq!(
-            trial.resolved["offered_rps"],
-            trial.factors["rate"].number().unwrap()
-        );
-    }
-}
-
 #[test]
 fn failures_under_one_setting_do_not_affect_another() {
     let fixture = Fixture::new();
@@ -449,17 +341,19 @@ fn failures_under_one_setting_do_not_affect_another() {
         ("repeats = 2", "repeats = 4"),
         ("depth = 1\n", ""),
     ];
-    let plan = changed(&fixture, &changes).plan(&options).unwrap();
-    let mut told = Vec::new();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
+    let (outcome, trials, told) = run(&options, &changed(&fixture, &changes));
     // Two servers, under each setting two capacities and four repeats of two levels.
     assert_eq!((outcome.measured, outcome.failed), (20, 20));
-    for trial in trials(&outcome.folder) {
+    for trial in trials {
         let depth = trial.factors["depth"].number();
         assert_eq!(trial.measured().is_some(), depth == Some(1.0), "{trial:?}");
+        // The fake generator reports its depth so.
+        let used = trial
+            .measured()
+            .and_then(|it| it.metric("outstanding_mean"));
+        assert_eq!(used, depth.filter(|it| *it == 1.0), "{}", trial.id);
     }
-    let told = String::from_utf8(told).unwrap();
     let abandoned = "first, depth 13: remaining trials abandoned: ";
-    assert!(told.contains(abandoned), "{told}");
+    assert_has(&told, abandoned);
     assert!(!told.contains("depth 1: remaining"), "{told}");
 }

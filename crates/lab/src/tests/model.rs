@@ -6,6 +6,7 @@ use report::record::Better;
 
 use crate::kind::Entry;
 use crate::model::{self, Computed, Default, Model, Registry, Simulate};
+use crate::tests::assert_has;
 use crate::tests::records::trials;
 use crate::{Experiment, LineReporter, Options};
 
@@ -28,7 +29,7 @@ impl Registry for Toys {
     }];
 }
 
-pub(crate) const KINDS: &[Entry] = &[model::kind::<Toys>()];
+pub(crate) const KINDS: &[Entry] = &[crate::MEASURED, model::kind::<Toys>()];
 
 struct Line(f64);
 
@@ -94,6 +95,6 @@ fn wrong_names_are_refused_with_the_known_ones() {
         let text = FILE.replacen(from, to, 1);
         let refused = Experiment::parse_of(KINDS, "line", "line.toml", &text).unwrap_err();
         let refused = refused.to_string();
-        assert!(refused.contains(expected), "{expected}: {refused}");
+        assert_has(&refused, expected);
     }
 }

@@ -6,16 +6,14 @@ mod beside;
 mod clients;
 mod output;
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use report::record::{Plan, Record};
 
 use crate::limits::Timeouts;
 use crate::tests::gate::Fixture;
-use crate::tests::records::{only_run, trials};
+use crate::tests::records::trials;
 use crate::{Ending, Experiment, LineReporter, Options, RunOutcome};
 
 fn experiment(tables: &str) -> Experiment {
@@ -27,7 +25,6 @@ fn plan(options: &Options, tables: &str) -> Plan {
     experiment(tables).plan(options).unwrap()
 }
 
-/// Runs an experiment, and returns its records.
 fn run(options: &Options, tables: &str) -> (RunOutcome, Vec<Record>) {
     let plan = plan(options, tables);
     let outcome = crate::run(&plan, options, &mut LineReporter::new(std::io::sink())).unwrap();
@@ -41,7 +38,6 @@ fn metric(record: &Record, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name} in {record:?}"))
 }
 
-/// A run of one trial of a shell script.
 fn shell(options: &Options, script: &str, tables: &str) -> Record {
     assert!(!script.contains('\''), "{script}");
     let command = format!(
@@ -50,44 +46,6 @@ fn shell(options: &Options, script: &str, tables: &str) -> Record {
     let (outcome, mut records) = run(options, &(command + tables));
     assert_eq!((outcome.ending, records.len()), (Ending::Complete, 1));
     records.remove(0)
-}
-
-#[test]
-fn a_pipeline_with_two_factors_gives_exact_sums() {
-    let fixture = Fixture::new();
-    let tables = r#"
-repeats = 2
-[[factor]]
-name = "n"
-values = [10, 1000]
-[[factor]]
-name = "times"
-values = [1, 3]
-[program]
-input = ["seq", "{n}"]
-command = ["awk", '{ s += $1 * {times} } END { printf "sum %.0f\n", s }']
-timeout = "60s"
-[[metric]]
-name = "sum"
-unit = "count"
-regex = 'sum ([0-9]+)'
-"#;
-    let (outcome, records) = run(&fixture.options(), tables);
-    assert_eq!(
-        (outcome.ending, outcome.measured, outcome.failed),
-        (Ending::Complete, 8, 0)
-    );
-    let mut cells = BTreeSet::new();
-    for record in &records {
-        let [n, times] = ["n", "times"].map(|it| record.factors[it].number().unwrap());
-        assert_eq!(metric(record, "sum"), times * n * (n + 1.0) / 2.0);
-        assert_eq!(metric(record, "exit_status"), 0.0);
-        cells.insert((n as u32, times as u32, record.repeat));
-        let printed = &record.measured().unwrap().artefacts["stdout"];
-        let printed = fs::read_to_string(outcome.folder.join(printed)).unwrap();
-        assert_eq!(printed, format!("sum {:.0}\n", metric(record, "sum")));
-    }
-    assert_eq!(cells.len(), 8);
 }
 
 #[test]
@@ -222,19 +180,6 @@ regex = 'depth ([0-9]+)'
 }
 
 #[test]
-fn processors_that_are_not_there_are_replaced_with_a_note() {
-    let fixture = Fixture::new();
-    let tables =
-        "repeats = 1\n[pins]\nload = [1000]\n[program]\ncommand = [\"true\"]\ntimeout = \"9s\"\n";
-    let plan = experiment(tables).plan(&fixture.options()).unwrap();
-    assert!(
-        plan.notes[0].starts_with("processor 1000 not available"),
-        "{:?}",
-        plan.notes
-    );
-}
-
-#[test]
 fn a_trial_that_times_out_is_not_retried() {
     let fixture = Fixture::new();
     let counter = fixture.path("counter");
@@ -297,75 +242,4 @@ fn an_input_that_is_not_read_to_its_end_is_no_failure() {
     let note = "the laboratory killed the program of the input, which did not exit within 50 ms of \
                 the program's end";
     assert_eq!(record.notes, [note]);
-}
-
-/// Three cells of two trials of a program that waits at the gate.
-fn waiting(program: &Path) -> String {
-    format!(
-        "repeats = 2\n[[factor]]\nname = \"n\"\nvalues = [1, 2, 3]\n[program]\ncommand = \
-         [\"{}\", \"program\", \"n\", \"{{n}}\"]\ntimeout = \"60s\"\n\
-         [[metric]]\nname = \"printed\"\nunit = \"count\"\nregex = 'n ([0-9]+)'\n\
-         [[beside]]\nname = \"server\"\ncommand = [\"{{curtail}}\", \"serve\", \"well\", \"{{port}}\"]\n\
-         ready = {{ connect = \"127.0.0.1:{{port}}\" }}\n",
-        program.display()
-    )
-}
-
-#[test]
-fn a_killed_lab_leaves_no_program_and_the_run_resumes_with_every_trial_once() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    // The program is started by a wrapper, whose end alone would not end the program.
-    let experiment = experiment(&waiting(&fixture.path("wrapped")));
-    fs::write(fixture.path("experiment.toml"), experiment.toml()).unwrap();
-    fixture.hold(3);
-    fixture.run_lab_and_kill_it();
-    let folder = only_run(&options);
-    let before = trials(&folder);
-    assert_eq!(before.len(), 2);
-
-    let path = fixture.path("experiment.toml");
-    let plan = Experiment::load(path.to_str().unwrap())
-        .unwrap()
-        .plan(&options)
-        .unwrap();
-    let outcome = crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap();
-    assert_eq!(
-        (&outcome.folder, outcome.kept, outcome.measured),
-        (&folder, 2, 6)
-    );
-    let after = trials(&folder);
-    assert_eq!(after[..2], before[..]);
-    let ids: BTreeSet<&str> = after.iter().map(|it| it.id.as_str()).collect();
-    assert_eq!((after.len(), ids.len()), (6, 6));
-    for record in &after {
-        assert_eq!(
-            record.factors["n"].number(),
-            Some(metric(record, "printed"))
-        );
-    }
-    fixture.assert_no_processes_left();
-}
-
-#[test]
-fn a_killed_program_is_a_failed_trial_and_the_run_goes_on() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    let plan = plan(&options, &waiting(&fixture.path("fake")));
-    fixture.hold(2);
-    let lab = std::thread::spawn(move || {
-        crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap()
-    });
-    sys::child::kill_group(fixture.wait_for_held()).unwrap();
-    let outcome = lab.join().unwrap();
-    assert_eq!(
-        (outcome.ending, outcome.measured, outcome.failed),
-        (Ending::Complete, 5, 1)
-    );
-    let records = trials(&outcome.folder);
-    assert_eq!(
-        records[1].failure(),
-        Some("the program was ended by signal 9")
-    );
-    fixture.assert_no_processes_left();
 }

@@ -2,14 +2,13 @@
 
 use std::fs;
 
-use crate::{Error, Experiment, Laboratory};
+use crate::{Error, Experiment, Laboratory, Options};
 
 const LABORATORY: Laboratory = Laboratory {
-    kinds: &[],
+    kinds: &[crate::MEASURED],
     shipped: &[],
 };
 
-/// The text of an experiment.
 pub(crate) fn text_of(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
     fs::read_to_string(format!("{folder}/{name}.toml")).unwrap()
@@ -30,5 +29,11 @@ impl Experiment {
 
     pub(crate) fn parse(name: &str, path: &str, text: &str) -> Result<Self, Error> {
         LABORATORY.parse(name, path, text)
+    }
+}
+
+impl Options {
+    pub(crate) fn new() -> Result<Self, Error> {
+        LABORATORY.options()
     }
 }

@@ -12,7 +12,6 @@ const CLASS_BYTES: [u64; 4] = [100, 1_000, 10_000, 100_000];
 const FILES_BY_POPULARITY: [usize; FILES_OF_CLASS] = [5, 4, 6, 3, 7, 2, 8, 9, 1];
 /// The share of accesses of each class.
 const CLASS_SHARES: [f64; 4] = [0.35, 0.50, 0.14, 0.01];
-/// Files of a folder.
 const FILES_OF_FOLDER: usize = FILES_OF_CLASS * CLASS_BYTES.len();
 /// Bytes that are sent in one turn: what a socket takes.
 pub(super) const CHUNK: u64 = 64 << 10;
@@ -41,7 +40,6 @@ impl Files {
         }
     }
 
-    /// Draws a file.
     pub(super) fn draw(&self, random: &mut Xoshiro256PlusPlus) -> usize {
         let folder = draw_rank(&self.popularity, random);
         let mut share = random.random::<f64>();
@@ -63,7 +61,6 @@ impl Files {
         file / FILES_OF_FOLDER
     }
 
-    /// Bytes of a file.
     pub(super) fn size(file: usize) -> u64 {
         size_in_folder(file % FILES_OF_FOLDER)
     }
@@ -73,17 +70,14 @@ impl Files {
         2 * self.count()
     }
 
-    /// The block with the metadata of a file.
     pub(super) fn metadata(file: usize) -> usize {
         2 * file
     }
 
-    /// The block with its data.
     pub(super) fn data(file: usize) -> usize {
         2 * file + 1
     }
 
-    /// Bytes of a chunk of a file.
     pub(super) fn chunk_len(file: usize, chunk: usize) -> u64 {
         Self::size(file)
             .saturating_sub(chunk as u64 * CHUNK)

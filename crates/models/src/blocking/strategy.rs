@@ -2,7 +2,6 @@
 
 use super::files::Files;
 
-/// Where a server waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strategy {
     /// One worker opens and reads everything itself.

@@ -1,30 +1,17 @@
-use std::collections::BTreeMap;
-
-use report::record::{Factors, Value};
+use report::record::Factors;
 
 use super::*;
+use crate::tests::factors;
 
-/// A small server, with these changes.
-fn model(changes: &[(&str, Value)]) -> Blocking {
-    let mut own: Factors = BTreeMap::new();
-    for (name, value) in [("requests", 20_000.0), ("warm-draws", 60_000.0)] {
-        own.insert(name.to_owned(), Value::from(value));
-    }
-    for (name, value) in changes {
-        own.insert((*name).to_owned(), value.clone());
-    }
-    let factors = Factors::new();
+fn model(changes: &str) -> Blocking {
+    let own = factors(&format!("requests = 20000, warm-draws = 60000, {changes}"));
     let settings = Settings {
-        factors: &factors,
+        factors: &Factors::new(),
         own: &own,
         defaults: &SETTINGS,
     };
     settings.check_names().unwrap();
     Blocking::read(&settings).unwrap()
-}
-
-fn text(value: &str) -> Value {
-    Value::Text(value.to_owned())
 }
 
 fn metric(simulated: &Computed, name: &str) -> f64 {
@@ -34,7 +21,7 @@ fn metric(simulated: &Computed, name: &str) -> f64 {
 
 #[test]
 fn a_seed_determines_the_result() {
-    let model = model(&[("strategy", text("flash")), ("level", Value::from(0.5))]);
+    let model = model("strategy = flash, level = 0.5");
     let [first, again, other] = [1, 1, 2].map(|seed| model.run(seed).metrics);
     assert_eq!(first, again);
     assert_ne!(first, other);
@@ -44,12 +31,8 @@ fn a_seed_determines_the_result() {
 fn in_memory_all_strategies_are_as_fast_as_the_processor() {
     // 60 MB of files, all cached.
     for strategy in ["naive", "fd-pass", "nowait", "processes-fd-pass"] {
-        let found = model(&[
-            ("strategy", text(strategy)),
-            ("data-mb", Value::from(60.0)),
-            ("warm-draws", Value::from(1_000_000.0)),
-            ("helper-us", Value::from(0.0)),
-        ]);
+        let in_memory = "data-mb = 60, warm-draws = 1000000, helper-us = 0";
+        let found = model(&format!("strategy = {strategy}, {in_memory}"));
         let found = found.run(1);
         assert_eq!(metric(&found, "disk_share"), 0.0, "{strategy}");
         assert_eq!(metric(&found, "blocked_share"), 0.0, "{strategy}");
@@ -70,7 +53,7 @@ fn only_the_strategies_that_block_wait_in_the_worker() {
         ("nowait", false),
         ("processes", false),
     ] {
-        let found = model(&[("strategy", text(strategy))]).run(1);
+        let found = model(&format!("strategy = {strategy}")).run(1);
         assert_eq!(
             metric(&found, "blocked_share") > 0.001,
             blocks,
@@ -85,7 +68,7 @@ fn only_the_strategies_that_block_wait_in_the_worker() {
 #[test]
 fn a_narrower_lock_blocks_less() {
     let [tree, folder, file] = ["tree", "folder", "file"].map(|lock| {
-        let found = model(&[("strategy", text("flash")), ("lock", text(lock))]);
+        let found = model(&format!("strategy = flash, lock = {lock}"));
         metric(&found.run(1), "blocked_share")
     });
     assert!(tree > folder && folder >= file, "{tree} {folder} {file}");
@@ -93,11 +76,7 @@ fn a_narrower_lock_blocks_less() {
 
 #[test]
 fn at_a_low_level_requests_take_their_own_time() {
-    let found = model(&[
-        ("level", Value::from(0.05)),
-        ("data-mb", Value::from(60.0)),
-        ("warm-draws", Value::from(1_000_000.0)),
-    ]);
+    let found = model("level = 0.05, data-mb = 60, warm-draws = 1000000");
     let found = found.run(1);
     // A request of 5 KB takes 167 + 57 us, 40 us on the link, and a round trip of 200 us.
     let median = metric(&found, "response_p50_ns");

@@ -9,7 +9,6 @@ use power::tuner::{Limits, Space};
 
 const HOURS: usize = 24;
 
-/// A day's load, and what follows it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Day {
     controller: Controller,

@@ -39,7 +39,6 @@ pub(super) const METRICS: [(&str, &str, &str, Better); 26] = {
     ]
 };
 
-/// The metrics of a point.
 pub(super) fn of_point(found: &Simulated, power_w: f64, run_s: f64) -> Vec<(&'static str, f64)> {
     let percentile = |of: &Histogram, p| of.percentile(p) as f64;
     let mut metrics = vec![

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use super::{LineReporter, metric, plan, run};
+use super::{metric, run};
 use crate::limits::Timeouts;
+use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
-use crate::tests::records::trials;
 use crate::{Experiment, Options};
 
-/// A process beside the program, as a script of the shell.
 fn script(name: &str, script: &str, ready: &str) -> String {
     format!(
         "[[beside]]\nname = \"{name}\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''']\n\
@@ -66,21 +65,14 @@ fn a_process_that_never_becomes_ready_is_named_with_probe_and_time() {
         },
         ..fixture.options()
     };
-    for (ready, expected) in [
-        (
-            "connect = \"127.0.0.1:1\"",
-            "(no connection to 127.0.0.1:1)",
-        ),
+    #[rustfmt::skip]
+    let table = [
+        ("connect = \"127.0.0.1:1\"", "(no connection to 127.0.0.1:1)"),
         ("line = 'listening'", "(no line matches `listening`)"),
-        (
-            "command = [\"test\", \"-e\", \"/nowhere\"]",
-            "(`test -e /nowhere` did not exit with 0)",
-        ),
-        (
-            "command = [\"/nowhere/probe\"]",
-            "(`/nowhere/probe`: No such file",
-        ),
-    ] {
+        ("command = [\"test\", \"-e\", \"/nowhere\"]", "(`test -e /nowhere` did not exit with 0)"),
+        ("command = [\"/nowhere/probe\"]", "(`/nowhere/probe`: No such file"),
+    ];
+    for (ready, expected) in table {
         let waits = script("aside", "echo waking; exec tail -f /dev/null", ready);
         let waits = waits.replace("{folder}", "");
         let program = "repeats = 1\n[program]\ncommand = [\"true\"]\ntimeout = \"1s\"\n";
@@ -91,7 +83,7 @@ fn a_process_that_never_becomes_ready_is_named_with_probe_and_time() {
             reason.starts_with("aside was not ready within 100 ms "),
             "{reason}"
         );
-        assert!(reason.contains(expected), "{expected}: {reason}");
+        assert_has(reason, expected);
     }
 }
 
@@ -117,42 +109,6 @@ fn a_process_that_exits_during_a_probe_is_not_waited_for() {
 }
 
 #[test]
-fn a_process_that_exits_before_it_is_ready_is_quoted() {
-    let fixture = Fixture::new();
-    let tables = "repeats = 1\n[program]\ncommand = [\"true\"]\ntimeout = \"1s\"\n\
-                  [[beside]]\nname = \"server\"\ncommand = [\"{curtail}\", \"serve\", \"dies\", \"0\"]\n\
-                  ready = { line = 'never' }\n";
-    let (_, records) = run(&fixture.options(), tables);
-    let expected = "server exited before it was ready (exit status: 3): fake trouble";
-    assert_eq!(records[0].failure(), Some(expected));
-    fixture.assert_no_processes_left();
-}
-
-#[test]
-fn a_process_that_dies_during_a_trial_fails_it_and_the_run_goes_on() {
-    let fixture = Fixture::new();
-    let options = fixture.options();
-    let plan = plan(&options, &super::waiting(&fixture.path("fake")));
-    fixture.hold(1);
-    let lab = std::thread::spawn(move || {
-        crate::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap()
-    });
-    let program = fixture.wait_for_held();
-    fixture.kill("well");
-    // The program itself succeeds, unless the lab notices the death first and ends it.
-    fixture.release(program);
-    let outcome = lab.join().unwrap();
-    assert_eq!((outcome.measured, outcome.failed), (5, 1));
-    let records = trials(&outcome.folder);
-    let reason = records[0].failure();
-    assert_eq!(
-        reason,
-        Some("server exited during the trial (signal: 9 (SIGKILL))")
-    );
-    fixture.assert_no_processes_left();
-}
-
-#[test]
 fn a_process_that_dies_ends_a_program_that_would_go_on() {
     let fixture = Fixture::new();
     // Reached only if the death is noticed at the program's end.
@@ -167,6 +123,32 @@ fn a_process_that_dies_ends_a_program_that_would_go_on() {
         (Some(reason), 1)
     );
     assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+const COUNTING: &str =
+    "trap \"echo served 42; exit\" TERM; echo ready; while :; do sleep 0.02; done";
+
+#[test]
+fn a_metric_is_read_from_what_a_process_prints_at_its_end() {
+    let fixture = Fixture::new();
+    let served = "[[metric]]\nname = \"served\"\nunit = \"count\"\nregex = 'served ([0-9]+)'\n";
+    let tables = |from: &str| {
+        let program =
+            "repeats = 1\n[program]\ncommand = [\"echo\", \"served 7\"]\ntimeout = \"60s\"\n";
+        let server = script("server", COUNTING, "line = '^ready$'").replace("{folder}", "");
+        format!("{program}{server}{served}{from}")
+    };
+    let (_, records) = run(&fixture.options(), &tables("from = \"server\"\n"));
+    assert_eq!(metric(&records[0], "served"), 42.0, "{records:?}");
+    let fixture = Fixture::new();
+    let (_, records) = run(&fixture.options(), &tables(""));
+    assert_eq!(metric(&records[0], "served"), 7.0, "{records:?}");
+    let head = "question = \"What does it do?\"\nseed = 5\n";
+    let text = format!("{head}{}", tables("from = \"sever\"\n"));
+    let error = Experiment::parse("any", "any.toml", &text)
+        .unwrap_err()
+        .to_string();
+    assert_has(&error, "no [[beside]] process; did you mean `server`?");
 }
 
 /// Skipped by name where one of the programs is not installed.
@@ -208,34 +190,4 @@ regex = 'Time total: +([0-9.]+) seconds'
         assert!(metric(record, "total") > 0.0);
         assert!(metric(record, "total") * 1e9 <= metric(record, "elapsed_ns"));
     }
-}
-
-/// Prints a line when it is told to stop.
-const COUNTING: &str =
-    "trap \"echo served 42; exit\" TERM; echo ready; while :; do sleep 0.02; done";
-
-#[test]
-fn a_metric_is_read_from_what_a_process_prints_at_its_end() {
-    let fixture = Fixture::new();
-    let served = "[[metric]]\nname = \"served\"\nunit = \"count\"\nregex = 'served ([0-9]+)'\n";
-    let tables = |from: &str| {
-        let program =
-            "repeats = 1\n[program]\ncommand = [\"echo\", \"served 7\"]\ntimeout = \"60s\"\n";
-        let server = script("server", COUNTING, "line = '^ready$'").replace("{folder}", "");
-        format!("{program}{server}{served}{from}")
-    };
-    let (_, records) = run(&fixture.options(), &tables("from = \"server\"\n"));
-    assert_eq!(metric(&records[0], "served"), 42.0, "{records:?}");
-    let fixture = Fixture::new();
-    let (_, records) = run(&fixture.options(), &tables(""));
-    assert_eq!(metric(&records[0], "served"), 7.0, "{records:?}");
-    let head = "question = \"What does it do?\"\nseed = 5\n";
-    let text = format!("{head}{}", tables("from = \"sever\"\n"));
-    let error = Experiment::parse("any", "any.toml", &text)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("no [[beside]] process; did you mean `server`?"),
-        "{error}"
-    );
 }

@@ -101,16 +101,6 @@ fn a_client_that_fails_is_named_and_the_others_are_killed() {
 }
 
 #[test]
-fn a_client_that_takes_too_long_is_named() {
-    let fixture = Fixture::new();
-    let tables = "repeats = 1\n[hosts]\nclients = 2\n[program]\ntimeout = \"700ms\"\n\
-                  command = [\"/bin/sh\", \"-c\", '[ {client} = 0 ] || exec tail -f /dev/null']\n";
-    let (_, records) = run(&fixture.options(), tables);
-    let reason = "client 1: the program did not exit within 700 ms and was killed";
-    assert_eq!(records[0].failure(), Some(reason));
-}
-
-#[test]
 fn a_client_without_a_metric_fails_the_trial_or_leaves_it_without_a_value() {
     let fixture = Fixture::new();
     let script = "[ $CLIENT = 1 ] || echo v 5";

@@ -3,60 +3,11 @@
 use report::record::Record;
 
 use super::{metric, run, shell};
-use crate::Experiment;
+use crate::tests::assert_has;
 use crate::tests::gate::Fixture;
 
-/// The table of a metric.
 fn table(name: &str, source: &str, more: &str) -> String {
     format!("[[metric]]\nname = \"{name}\"\nunit = \"count\"\n{source}\n{more}\n")
-}
-
-#[test]
-fn values_are_found_by_path_and_expression_in_both_outputs_and_reduced() {
-    let fixture = Fixture::new();
-    let found = "regex = '^v ([0-9]+)'";
-    let reduced = [
-        ("first", 5.0),
-        ("last", 1.0),
-        ("mean", 4.0),
-        ("median", 3.0),
-        ("min", 1.0),
-        ("max", 9.0),
-        ("sum", 16.0),
-        ("count", 4.0),
-    ];
-    let mut tables = String::new();
-    for (reduce, _) in reduced {
-        tables += &table(reduce, found, &format!("reduce = \"{reduce}\""));
-    }
-    tables += &table("series", found, "series = true");
-    tables += &table("p99", "json = \"latency.p.1\"", "");
-    tables += &table("is-late", "json = \"late\"", "");
-    tables += &table("warnings", "regex = '([0-9]+) warnings'", "of = \"stderr\"");
-    tables += &table("absent", "json = \"nothing\"", "optional = true");
-    let script = r#"for v in 5 1 9 1; do echo v $v; done; echo 7 warnings; echo 2 warnings >&2
-        echo "{\"latency\": {\"p\": [1, 2.5]}, \"late\": true}"; echo "{not json""#;
-    let record = shell(&fixture.options(), script, &tables);
-    for (reduce, expected) in reduced {
-        assert_eq!(metric(&record, reduce), expected, "{reduce}");
-    }
-    let numbers = ["p99", "is-late", "warnings"].map(|name| metric(&record, name));
-    assert_eq!(numbers, [2.5, 1.0, 2.0]);
-    let measured = record.measured().unwrap();
-    assert_eq!(measured.series["series"], [5.0, 1.0, 9.0, 1.0]);
-    assert_eq!(measured.series.len(), 1);
-    assert_eq!(measured.metric("absent"), None);
-}
-
-#[test]
-fn a_trial_without_a_metric_that_is_not_optional_fails() {
-    let fixture = Fixture::new();
-    let tables = table("rate", "regex = 'rate ([0-9]+)'", "");
-    let record = shell(&fixture.options(), "echo the rate is 7", &tables);
-    assert_eq!(
-        record.failure(),
-        Some("no value of metric `rate` in the output")
-    );
 }
 
 #[test]
@@ -88,7 +39,7 @@ timeout = "60s"
             .join(&record.measured().unwrap().artefacts["stdout"]);
         let printed = std::fs::read_to_string(printed).unwrap();
         let expected = format!("trial {} from {}", record.id, options.curtail.display());
-        assert!(printed.contains(&expected), "{printed}");
+        assert_has(&printed, &expected);
     }
     // Trials of one repeat have one seed, so that cells are measured under equal conditions.
     let seeds = |repeat| {
@@ -141,20 +92,5 @@ fn energy_or_its_proxies_are_in_every_record_and_given_for_each_request() {
         let each = record.measured().unwrap();
         let each = each.metric("proxy_processor_time_per_request_ns");
         assert_eq!(each, of_requests.then_some(total / 100.0), "{record:?}");
-    }
-}
-
-#[test]
-fn the_metric_of_requests_must_be_declared_and_be_a_number_of_them() {
-    for (unit, name) in [("s", "answers"), ("count", "answer")] {
-        let tables = format!(
-            "repeats = 1\n[program]\ncommand = [\"true\"]\ntimeout = \"1s\"\nrequests = \"{name}\"\n\
-             [[metric]]\nname = \"answers\"\nunit = \"{unit}\"\njson = \"a\"\n"
-        );
-        let head = "question = \"Why?\"\nseed = 5\n";
-        let refused = Experiment::parse("any", "any.toml", &format!("{head}{tables}"));
-        let refused = refused.unwrap_err().to_string();
-        let expected = format!("`requests` in [program] is `{name}`, which is no [[metric]]");
-        assert!(refused.contains(&expected), "{refused}");
     }
 }
