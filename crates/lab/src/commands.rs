@@ -330,7 +330,7 @@ mod tests {
             (["memcached -t 1", "memcached -t 2"], ["memcached-t1", "memcached-t2"]),
             (["/a/memcached -t 1", "curtail serve -t 1"], ["memcached", "curtail"]),
             (["memcached", "memcached"], ["memcached", "memcached-2"]),
-            (["memcached -m 64 -o 'no_sharding'", "memcached -m 64"], ["memcached-ono_sharding", "memcached"]),
+            (["memcached -m 64 -o 'modern'", "memcached -m 64"], ["memcached-omodern", "memcached"]),
         ];
         for (lines, expected) in table {
             assert_eq!(names_of(&lines), expected, "{lines:?}");
