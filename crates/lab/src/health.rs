@@ -80,7 +80,11 @@ mod tests {
 
     fn measured(class: Option<FaultClass>) -> Outcome {
         let reason = "answers are missing".to_owned();
-        let fault = class.map(|class| Fault { class, reason });
+        let fault = class.map(|class| Fault {
+            class,
+            reason,
+            spares: Vec::new(),
+        });
         Outcome::Measured(Measured {
             fault,
             ..Measured::default()

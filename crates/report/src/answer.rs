@@ -141,10 +141,25 @@ fn wanted(plan: &Plan) -> Option<Wanted<'_>> {
     })
 }
 
-/// The metric of the answer. None: none of the stage's metrics has a better direction.
-pub(crate) fn metric<'a>(run: &'a Run, last: &StageResults) -> Option<&'a Metric> {
-    let mut measured = cell::measured(&run.plan, &last.cells).into_iter();
-    measured.find(|metric| metric.better != Better::Neither)
+/// The metric of the answer: that of which the experiment asks or, if nothing of it counts, the
+/// first of a figure of which something does. None: none of the stage's has a better direction.
+pub(crate) fn metric<'a>(run: &'a Run, last: &StageResults<'a>) -> Option<&'a Metric> {
+    let measured = cell::measured(&run.plan, &last.cells).into_iter();
+    let measured = measured.filter(|metric| metric.better != Better::Neither);
+    let measured: Vec<&Metric> = measured.collect();
+    let is_drawn = |it: &&&Metric| run.plan.figures.iter().any(|figure| figure.y == it.name);
+    let is_known = |it: &&&Metric| {
+        let told = told_of(run, last, it);
+        told.is_some_and(|it| it.those.iter().any(|it| it.verdict.is_known()))
+    };
+    let asked = measured.first();
+    let drawn = measured.iter().filter(is_drawn);
+    asked
+        .into_iter()
+        .chain(drawn)
+        .find(is_known)
+        .or(asked)
+        .copied()
 }
 
 /// The metrics of a table of at most `most` columns: that of the answer and others that have a
@@ -169,7 +184,14 @@ pub(crate) struct Told<'r, 'a> {
 
 /// The comparisons that are told. None: nothing is compared.
 pub(crate) fn told<'r, 'a>(run: &'a Run, last: &'r StageResults<'a>) -> Option<Told<'r, 'a>> {
-    let metric = metric(run, last)?;
+    told_of(run, last, metric(run, last)?)
+}
+
+fn told_of<'r, 'a>(
+    run: &'a Run,
+    last: &'r StageResults<'a>,
+    metric: &Metric,
+) -> Option<Told<'r, 'a>> {
     let comparisons = last.comparisons.as_ref()?;
     let mut families = comparisons.families.iter();
     let family = families.find(|family| family.metric.name == metric.name)?;
@@ -289,8 +311,23 @@ fn forms(run: &Run, last: Option<&StageResults>) -> Vec<String> {
         those if those.len() <= LISTED => told.few(&pairs),
         _ => told.many(),
     };
-    let forms = forms.into_iter().map(|form| format!("{form}{exact}"));
-    forms.collect()
+    let forms: Vec<String> = forms
+        .into_iter()
+        .map(|form| format!("{form}{exact}"))
+        .collect();
+    // It is not what was asked.
+    let mut asked = cell::measured(&run.plan, &last.cells).into_iter();
+    let asked = asked.find(|it| it.better != Better::Neither);
+    match asked.filter(|it| it.name != metric.name) {
+        None => forms,
+        Some(asked) => {
+            let title = words::title(asked);
+            let with =
+                |form: &String| format!("{form}; the {title} {} not known", words::is(&title));
+            let said: Vec<String> = forms.iter().map(with).collect();
+            said.into_iter().chain(forms).collect()
+        }
+    }
 }
 
 /// Nothing is compared.

@@ -102,6 +102,13 @@ pub(crate) struct Effect {
     pub(crate) is_exact: bool,
 }
 
+impl Verdict {
+    /// Whether it says something.
+    pub(crate) fn is_known(&self) -> bool {
+        !matches!(self, Self::Unknown(_))
+    }
+}
+
 impl Scale {
     /// The value that means no effect.
     pub(crate) fn neutral(self) -> f64 {

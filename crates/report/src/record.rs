@@ -286,6 +286,10 @@ pub struct Fault {
     pub class: FaultClass,
     /// A clause that follows *the trial is invalid:*, such as `the generator was late`.
     pub reason: String,
+    /// The metrics of an invalid trial that count all the same: those that were not measured by
+    /// what is at fault, such as the server's processor time if the generator was late.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spares: Vec<String>,
 }
 
 /// Where the cause of a fault lies.
@@ -294,7 +298,7 @@ pub struct Fault {
 pub enum FaultClass {
     /// In the instrument: what it counted contradicts what it timed. No metric counts.
     Instrument,
-    /// Outside the server, such as a late generator. No metric counts.
+    /// Outside the server, such as a late generator. No metric counts but those spared.
     Invalid,
     /// In the server: more errors, losses or refusals than are allowed. The trial counts against
     /// the server, its latencies are lower bounds, and no median passes over it.
@@ -376,6 +380,7 @@ impl Measured {
     pub fn invalid(&self, name: &str) -> Option<&str> {
         let fault = self.fault.as_ref();
         let fault = fault.filter(|it| it.class != FaultClass::Failing);
+        let fault = fault.filter(|it| !it.spares.iter().any(|spared| spared == name));
         let flag = || self.flags.get(name)?.invalid.as_ref();
         fault.map(|it| &it.reason).or_else(flag).map(String::as_str)
     }

@@ -335,12 +335,32 @@ fn after_a_stall(measured: &mut Measured) {
     }
 }
 
+/// What the kernel counted of the server, which holds for the requests as they came, however late.
+const OF_THE_KERNEL: [&str; 8] = [
+    "server_cpu_ns_per_request",
+    "server_wakes_per_request",
+    "server_user_ns",
+    "server_system_ns",
+    "server_resident_bytes",
+    "server_voluntary_switches",
+    "server_involuntary_switches",
+    CONNECTION_BYTES,
+];
+
 /// The rule for every trial of every experiment.
 fn judge(summaries: &[Summary], failures_max: f64, is_relay_limited: bool) -> Option<Fault> {
     let fault = |class, reason: &str| {
         Some(Fault {
             class,
             reason: reason.to_owned(),
+            spares: Vec::new(),
+        })
+    };
+    let late = |reason: &str| {
+        Some(Fault {
+            class: FaultClass::Invalid,
+            reason: reason.to_owned(),
+            spares: OF_THE_KERNEL.map(str::to_owned).to_vec(),
         })
     };
     let client = |it: &'_ Summary| it.measuring_client.as_ref().map(|it| it.summary.clone());
@@ -359,14 +379,14 @@ fn judge(summaries: &[Summary], failures_max: f64, is_relay_limited: bool) -> Op
     if sum(|it| it.failures.no_port) > 0 {
         return fault(FaultClass::Invalid, "the generator had no free port");
     }
-    if all().any(|it| it.generator_limited && it.response.is_some()) {
-        return fault(FaultClass::Invalid, "the generator was late");
-    }
-    if is_relay_limited {
-        return fault(FaultClass::Invalid, relayed::LIMITED);
-    }
     if all().any(|it| it.agents.iter().any(|agent| agent.missing.is_some())) {
         return fault(FaultClass::Invalid, "an agent was lost");
+    }
+    if all().any(|it| it.generator_limited && it.response.is_some()) {
+        return late("the generator was late");
+    }
+    if is_relay_limited {
+        return late(relayed::LIMITED);
     }
     let failures = sum(|it| it.errors + it.failures.total() + it.lost_connections);
     match failures as f64 > most {
@@ -524,6 +544,11 @@ mod tests {
         assert_eq!(fault(|_| ()), None);
         assert_eq!(fault(|it| it.outstanding_expected = 2.0), Some(Instrument));
         assert_eq!(fault(|it| it.generator_limited = true), Some(Invalid));
+        let mut late = summary();
+        late.generator_limited = true;
+        let late = measured(&[late]);
+        assert!(late.invalid("response_p50_ns").is_some() && late.invalid(ACHIEVED_RPS).is_some());
+        assert_eq!(late.invalid("server_cpu_ns_per_request"), None);
         assert_eq!(fault(|it| it.failures.no_port = 1), Some(Invalid));
         assert_eq!(fault(|it| it.errors = 1), None);
         assert_eq!(fault(|it| it.errors = 2), Some(Failing));

@@ -53,6 +53,7 @@ impl General {
         run.measured("main-003-04").fault = Some(Fault {
             class: FaultClass::Invalid,
             reason: "clock stepped".to_owned(),
+            spares: Vec::new(),
         });
         run
     }

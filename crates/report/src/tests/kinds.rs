@@ -44,7 +44,11 @@ fn figure<'a>(run: &'a mut General, name: &str) -> &'a mut Figure {
 
 pub(crate) fn fault(class: FaultClass, reason: &str) -> Fault {
     let reason = reason.to_owned();
-    Fault { class, reason }
+    Fault {
+        class,
+        reason,
+        spares: Vec::new(),
+    }
 }
 
 fn invalidate(run: &mut General, id: &str) {

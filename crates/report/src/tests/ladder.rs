@@ -85,6 +85,7 @@ pub(crate) fn fault(measured: &mut Measured, class: FaultClass, reason: &str) {
     measured.fault = Some(Fault {
         class,
         reason: reason.to_owned(),
+        spares: Vec::new(),
     });
 }
 
