@@ -142,35 +142,40 @@ fn wanted(plan: &Plan) -> Option<Wanted<'_>> {
 }
 
 /// The metric of the answer: that of which the experiment asks or, if nothing of it counts, the
-/// first of a figure of which something does. None: none of the stage's has a better direction.
+/// first that its invalid trials spare. None: none of the stage's has a better direction.
 pub(crate) fn metric<'a>(run: &'a Run, last: &StageResults<'a>) -> Option<&'a Metric> {
     let measured = cell::measured(&run.plan, &last.cells).into_iter();
     let measured = measured.filter(|metric| metric.better != Better::Neither);
     let measured: Vec<&Metric> = measured.collect();
-    let is_drawn = |it: &&&Metric| run.plan.figures.iter().any(|figure| figure.y == it.name);
     let is_known = |it: &&&Metric| {
         let told = told_of(run, last, it);
         told.is_some_and(|it| it.those.iter().any(|it| it.verdict.is_known()))
     };
+    let faults = || {
+        run.records
+            .iter()
+            .filter_map(|it| it.measured()?.fault.as_ref())
+    };
+    let is_spared = |it: &&&Metric| faults().any(|fault| fault.spares.contains(&it.name));
     let asked = measured.first();
-    let drawn = measured.iter().filter(is_drawn);
-    asked
-        .into_iter()
-        .chain(drawn)
-        .find(is_known)
-        .or(asked)
-        .copied()
+    let spared = measured.iter().filter(is_spared);
+    let mut candidates = asked.into_iter().chain(spared);
+    candidates.find(is_known).or(asked).copied()
 }
 
 /// The metrics of a table of at most `most` columns: that of the answer and others that have a
 /// better direction or, if none has, any.
-pub(crate) fn columns<'a>(run: &'a Run, last: &StageResults, most: usize) -> Vec<&'a Metric> {
+pub(crate) fn columns<'a>(run: &'a Run, last: &StageResults<'a>, most: usize) -> Vec<&'a Metric> {
     let measured = cell::measured(&run.plan, &last.cells);
     let has_direction = |metric: &&Metric| metric.better != Better::Neither;
     let is_any = !measured.iter().any(has_direction);
     let columns = measured.into_iter();
     let columns = columns.filter(|metric| is_any || has_direction(metric));
-    columns.take(most).collect()
+    let mut columns: Vec<&Metric> = columns.collect();
+    let first = metric(run, last).map(|it| &it.name);
+    columns.sort_by_key(|it| Some(&it.name) != first);
+    columns.truncate(most);
+    columns
 }
 
 /// What the sentence and its table are about.

@@ -46,7 +46,9 @@ pub(crate) fn draw(
 ) -> Result<Vec<Drawing>, Error> {
     let mut figures: Vec<&Figure> = Vec::new();
     let mut scenes: Vec<(&str, String, Scene)> = Vec::new();
-    for figure in &plan.figures {
+    let mut declared: Vec<&Figure> = plan.figures.iter().collect();
+    declared.sort_by_key(|it| context.told.as_ref() != Some(&it.y));
+    for figure in declared {
         if figures.iter().any(|it| it.name == figure.name) {
             continue;
         }

@@ -122,10 +122,18 @@ pub(crate) fn alerts(run: &Run, last: Option<&StageResults>) -> Vec<(&'static st
             1 => "is invalid and does",
             _ => "are invalid and do",
         };
+        let mut faults = run
+            .records
+            .iter()
+            .filter_map(|it| it.measured()?.fault.as_ref());
+        let but = match faults.any(|it| !it.spares.is_empty()) {
+            true => " but for the server's processor time, wakes and memory",
+            false => "",
+        };
         alerts.push((
             "notice",
             format!(
-                "{} {are} not count: {}.{}",
+                "{} {are} not count{but}: {}.{}",
                 of_all(health.invalid.trials, measured),
                 reasons(&health.invalid),
                 remedy(health.invalid.reasons.iter().map(|it| it.reason.as_str()))

@@ -139,7 +139,11 @@ fn target_lines(judged: &[Judged]) -> Vec<String> {
 
 /// The metrics that fit next to names of that width, with the widths of their columns; at least
 /// one.
-fn columns<'a>(run: &'a Run, last: &StageResults, name_width: usize) -> Vec<(&'a Metric, usize)> {
+fn columns<'a>(
+    run: &'a Run,
+    last: &StageResults<'a>,
+    name_width: usize,
+) -> Vec<(&'a Metric, usize)> {
     let mut rest = limits::TERMINAL_COLUMNS.saturating_sub(name_width + TRIALS_WIDTH + 2);
     let mut columns = Vec::new();
     for metric in answer::columns(run, last, limits::TERMINAL_COLUMNS) {

@@ -8,7 +8,7 @@ use super::point::{Summary, Trial};
 use crate::chart::mark::{State, listed};
 use crate::record::{Factor, Plan};
 use crate::run::MissingTrial;
-use crate::{Run, limits, units};
+use crate::{Run, answer, limits, units};
 
 /// What stopping once an interval is narrow does to that interval.
 pub(crate) const SEQUENTIAL: &str = "The number of trials depended on the width of an interval, so \
@@ -21,6 +21,8 @@ pub(crate) struct Context {
     pub(crate) about: String,
     /// Sentences that apply to the whole run.
     pub(crate) notes: Vec<String>,
+    /// The metric of the answer, whose figures come first.
+    pub(crate) told: Option<String>,
 }
 
 impl Context {
@@ -36,7 +38,10 @@ impl Context {
         notes.extend(missing(plan, &run.missing()));
         let is_sequential = plan.stages.iter().any(|it| it.repeats.is_sequential());
         notes.extend(is_sequential.then(|| SEQUENTIAL.to_owned()));
+        let stages = answer::stages(run);
+        let told = stages.last().and_then(|it| answer::metric(run, it));
         Self {
+            told: told.map(|it| it.name.clone()),
             about: format!(
                 "{}{} · {}",
                 units::shortened(&plan.experiment, 40),

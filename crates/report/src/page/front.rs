@@ -242,8 +242,13 @@ fn marks(last: &StageResults, index: usize, cell: &Cell, columns: &[Column]) -> 
     }
     let is_out = |it: &Measured| it.fault.is_some() && it.failing().is_none();
     let faulty = cell.measured.iter().filter(|(_, it)| is_out(it)).count();
+    let is_partly = |it: &Measured| it.fault.as_ref().is_some_and(|it| !it.spares.is_empty());
     if faulty > 0 {
-        marks.push(format!("{faulty} do not count"));
+        let how = match cell.measured.iter().any(|(_, it)| is_partly(it)) {
+            true => "count in part",
+            false => "do not count",
+        };
+        marks.push(format!("{faulty} {how}"));
     }
     for column in columns {
         match column {

@@ -6,7 +6,7 @@ use crate::answer::check;
 use crate::compare::{Bound, compare};
 use crate::published::Published;
 use crate::record::{
-    Answer, Factor, Factors, FaultClass, Measured, Outcome, Plan, Repeats, Value, names,
+    Answer, Factor, Factors, Fault, FaultClass, Measured, Outcome, Plan, Repeats, Value, names,
 };
 use crate::target::{self, Target, Verdict};
 use crate::tests::general_run::{General, REPEATS, SplitMix, invalid};
@@ -181,6 +181,31 @@ fn values_that_mostly_do_not_count_are_grey_with_the_reason_once_and_not_known()
     assert!(
         text.contains("(1.6") && text.contains("not compared, because the generator overheated")
     );
+}
+
+#[test]
+fn what_invalid_trials_spare_is_told_where_nothing_else_counts() {
+    let mut run = two();
+    for repeat in 0..7 {
+        run.measured(&format!("main-002-{repeat:02}")).fault = Some(Fault {
+            class: FaultClass::Invalid,
+            reason: "the generator was late".to_owned(),
+            spares: vec!["drift_ns".to_owned()],
+        });
+    }
+    let text = text_summary(&run.run());
+    let first = text.lines().nth(1).unwrap();
+    assert!(first.starts_with("Whether the drift"), "{text}");
+    assert!(text.contains("wall time is not known."), "{text}");
+    let html = run.page();
+    let spared = "7 of 24 trials are invalid and do not count but for the server";
+    assert!(
+        html.contains(spared) && html.contains("7 count in part"),
+        "{html}"
+    );
+    let (_, table) = html.split_once("<table").unwrap();
+    let at = |head: &str| table.find(head).unwrap();
+    assert!(at("Drift") < at("Wall time"), "{html}");
 }
 
 #[test]
