@@ -163,6 +163,17 @@ pub(crate) fn metric<'a>(run: &'a Run, last: &StageResults<'a>) -> Option<&'a Me
     candidates.find(is_known).or(asked).copied()
 }
 
+/// The metric of which the experiment asks, and the one that is told instead of it.
+pub(crate) fn instead<'a>(
+    run: &'a Run,
+    last: &StageResults<'a>,
+) -> Option<(&'a Metric, &'a Metric)> {
+    let told = metric(run, last)?;
+    let mut asked = cell::measured(&run.plan, &last.cells).into_iter();
+    let asked = asked.find(|it| it.better != Better::Neither)?;
+    (asked.name != told.name).then_some((asked, told))
+}
+
 /// The metrics of a table of at most `most` columns: that of the answer and others that have a
 /// better direction or, if none has, any.
 pub(crate) fn columns<'a>(run: &'a Run, last: &StageResults<'a>, most: usize) -> Vec<&'a Metric> {
@@ -320,12 +331,9 @@ fn forms(run: &Run, last: Option<&StageResults>) -> Vec<String> {
         .into_iter()
         .map(|form| format!("{form}{exact}"))
         .collect();
-    // It is not what was asked.
-    let mut asked = cell::measured(&run.plan, &last.cells).into_iter();
-    let asked = asked.find(|it| it.better != Better::Neither);
-    match asked.filter(|it| it.name != metric.name) {
+    match instead(run, last) {
         None => forms,
-        Some(asked) => {
+        Some((asked, _)) => {
             let title = words::title(asked);
             let with =
                 |form: &String| format!("{form}; the {title} {} not known", words::is(&title));

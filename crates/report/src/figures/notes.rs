@@ -21,7 +21,7 @@ pub(crate) struct Context {
     pub(crate) about: String,
     /// Sentences that apply to the whole run.
     pub(crate) notes: Vec<String>,
-    /// The metric of the answer, whose figures come first.
+    /// The metric that is told instead of the one asked, whose figures come first.
     pub(crate) told: Option<String>,
 }
 
@@ -39,9 +39,9 @@ impl Context {
         let is_sequential = plan.stages.iter().any(|it| it.repeats.is_sequential());
         notes.extend(is_sequential.then(|| SEQUENTIAL.to_owned()));
         let stages = answer::stages(run);
-        let told = stages.last().and_then(|it| answer::metric(run, it));
+        let told = stages.last().and_then(|it| answer::instead(run, it));
         Self {
-            told: told.map(|it| it.name.clone()),
+            told: told.map(|(_, told)| told.name.clone()),
             about: format!(
                 "{}{} · {}",
                 units::shortened(&plan.experiment, 40),
