@@ -185,7 +185,6 @@ fn nothing_is_left_of_a_laboratory_that_is_killed() {
         return;
     }
     let experiment = r#"
-kind = "program"
 question = "Is anything left of a disk?"
 seed = 1
 repeats = 1
